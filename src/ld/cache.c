@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Rewritten inputs of links, kept for the next one: an object that did not change is rewritten once, and so is libc.a.
  *
- *   file_cache_dir()/objects/KEY          a text, drawn below: what is known of the input's parts
- *                           /KEY-XXXXXX   the rewritten object; or the archive, with those members rewritten that a
- *                                         link has taken in so far
+ *   file_cache_dir()/objects/KEY               a text, drawn below: what is known of the input's parts
+ *                           /KEY-XXXXXX/NAME   the rewritten object; or the archive, with those members rewritten that
+ *                                              a link has taken in so far. NAME is that of the input, by which linkers
+ *                                              and their scripts know it
  *
  * KEY hashes the input's content and name (which stands in the map of its counters), the options, and this very mtool.
- * Both files appear whole by rename, the text last. A copy that has not the hash which the text says is made again: no
- * disk is waited for, so that a machine that fails may leave anything. The text:
+ * The text appears whole by rename, when the copy is there. A copy that has not the hash which the text says is made
+ * again: no disk is waited for, so that a machine that fails may leave anything. The text:
  *
- *   mtool-ld-1 SIZE HASH FILE                       of the copy; 0 - - if no part is new
+ *   mtool-ld-1 SIZE HASH FOLDER                     of the copy; 0 - - if no part is new
  *   p NUMBER NEW FUNCTIONS MOVED COUNTERS           a part that is known
  *   l TEXT                                          of the part above: what was taken over as it is
  *   end
@@ -71,7 +72,7 @@ struct entry {
     size_t count;
     struct ld_part *last; /* of which lines are read */
     bool is_whole;
-    char hash[LD_HASH], file[64]; /* the copy's */
+    char hash[LD_HASH], in[64]; /* the copy's, and its folder */
     unsigned long long size;
 };
 
@@ -104,7 +105,7 @@ static bool read_entry(struct entry *e, const struct file_bytes *text)
 {
     char *all = arena_strndup(e->arena, (const char *)text->data, text->len), *save = NULL;
     const char *line = strtok_r(all, "\n", &save);
-    if (!line || sscanf(line, "mtool-ld-1 %llu %32s %63s", &e->size, e->hash, e->file) != 3)
+    if (!line || sscanf(line, "mtool-ld-1 %llu %32s %63s", &e->size, e->hash, e->in) != 3)
         return false;
     while ((line = strtok_r(NULL, "\n", &save)))
         if (!take_line(e, line))
@@ -121,22 +122,23 @@ static bool is_same(const struct entry *e, const struct file_bytes *copy)
     return !strcmp(hash, e->hash);
 }
 
-static bool open_copy(const struct entry *e, const char **copy, struct file_bytes *bytes)
+static bool open_copy(const struct entry *e, const char *name, const char **copy, struct file_bytes *bytes)
 {
-    const char *path = arena_printf(e->arena, "%s/%s", folder_of(e->arena), e->file);
-    if (strchr(e->file, '/') || file_map(path, bytes) < 0)
+    const char *folder = arena_printf(e->arena, "%s/%s", folder_of(e->arena), e->in);
+    const char *path = arena_printf(e->arena, "%s/%s", folder, name);
+    if (strchr(e->in, '/') || file_map(path, bytes) < 0)
         return false;
     if (!is_same(e, bytes)) {
         file_unmap(bytes);
         return false;
     }
-    utimensat(AT_FDCWD, path, NULL, 0); /* used now: the order in which they are thrown out */
+    utimensat(AT_FDCWD, folder, NULL, 0); /* used now: the order in which they are thrown out */
     *copy = path;
     return true;
 }
 
-void ld_cache_find(struct arena *a, const char *key, struct ld_part *parts, size_t count, const char **copy,
-                   struct file_bytes *bytes)
+void ld_cache_find(struct arena *a, const char *key, const char *name, struct ld_part *parts, size_t count,
+                   const char **copy, struct file_bytes *bytes)
 {
     struct file_bytes text;
     const char *path = arena_printf(a, "%s/%s", folder_of(a), key);
@@ -144,7 +146,7 @@ void ld_cache_find(struct arena *a, const char *key, struct ld_part *parts, size
     *copy = NULL;
     if (file_map(path, &text) < 0)
         return;
-    bool is_good = read_entry(&e, &text) && (e.file[0] == '-' || open_copy(&e, copy, bytes));
+    bool is_good = read_entry(&e, &text) && (e.in[0] == '-' || open_copy(&e, name, copy, bytes));
     file_unmap(&text);
     if (is_good)
         utimensat(AT_FDCWD, path, NULL, 0);
@@ -154,10 +156,8 @@ void ld_cache_find(struct arena *a, const char *key, struct ld_part *parts, size
 
 /* ---- an entry made ---- */
 
-/* A new file with these bytes in the folder; its path, to which XXXXXX was put. NULL if there is no room. */
-static const char *put_file(char *path, const void *bytes, size_t len)
+static bool put_bytes(int fd, const void *bytes, size_t len)
 {
-    int fd = mkostemp(path, O_CLOEXEC);
     bool is_whole = fd >= 0;
     for (size_t at = 0; is_whole && at < len;) {
         ssize_t n = write(fd, (const char *)bytes + at, len - at);
@@ -166,9 +166,32 @@ static const char *put_file(char *path, const void *bytes, size_t len)
     }
     if (fd >= 0)
         close(fd);
-    if (fd >= 0 && !is_whole)
+    return is_whole;
+}
+
+static bool put_text(struct arena *a, const char *key, const struct strbuf *text)
+{
+    char *path = arena_printf(a, "%s/.%s-XXXXXX", folder_of(a), key);
+    int fd = mkostemp(path, O_CLOEXEC);
+    if (put_bytes(fd, text->data, text->len) && rename(path, arena_printf(a, "%s/%s", folder_of(a), key)) == 0)
+        return true;
+    if (fd >= 0)
         unlink(path);
-    return is_whole ? path : NULL;
+    return false;
+}
+
+/* Its path; NULL if there is no room. */
+static const char *put_copy(struct arena *a, const char *key, const char *name, const struct strbuf *bytes)
+{
+    char *folder = arena_printf(a, "%s/%s-XXXXXX", folder_of(a), key);
+    if (!mkdtemp(folder))
+        return NULL;
+    const char *path = arena_printf(a, "%s/%s", folder, name);
+    if (put_bytes(open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600), bytes->data, bytes->len))
+        return path;
+    unlink(path);
+    rmdir(folder);
+    return NULL;
 }
 
 static void put_lines(struct strbuf *text, const char *lines)
@@ -193,51 +216,54 @@ static void put_parts(struct strbuf *text, const struct ld_part *parts, size_t c
     str_puts(text, "end\n");
 }
 
-const char *ld_cache_keep(struct arena *a, const char *key, const struct ld_part *parts, size_t count,
+const char *ld_cache_keep(struct arena *a, const char *key, const char *name, const struct ld_part *parts, size_t count,
                           const struct strbuf *bytes)
 {
-    const char *folder = folder_of(a), *copy = NULL;
+    const char *copy = NULL;
     struct strbuf text = {0};
     char hash[LD_HASH];
-    if (file_make_dirs(folder, 0700) < 0)
+    if (file_make_dirs(folder_of(a), 0700) < 0)
         return NULL;
     if (bytes) {
-        if (!(copy = put_file(arena_printf(a, "%s/%s-XXXXXX", folder, key), bytes->data, bytes->len)))
+        if (!(copy = put_copy(a, key, name, bytes)))
             return NULL;
         ld_hash(bytes->data, bytes->len, hash);
-        str_printf(&text, "mtool-ld-1 %zu %s %s\n", bytes->len, hash, file_base_name(copy));
+        size_t in = strlen(folder_of(a)) + 1;
+        str_printf(&text, "mtool-ld-1 %zu %s %.*s\n", bytes->len, hash, (int)(strlen(copy) - in - strlen(name) - 1),
+                   copy + in);
     } else {
         str_puts(&text, "mtool-ld-1 0 - -\n");
     }
     put_parts(&text, parts, count);
-    const char *path = put_file(arena_printf(a, "%s/.%s-XXXXXX", folder, key), text.data, text.len);
-    bool is_kept = path && rename(path, arena_printf(a, "%s/%s", folder, key)) == 0;
+    if (!put_text(a, key, &text))
+        copy = NULL; /* it is of no use, and goes in time */
     str_free(&text);
-    return is_kept ? copy : NULL;
+    return copy;
 }
 
 /* ---- its limit ---- */
 
-struct old_file {
+struct old_entry { /* a text, or the folder of a copy */
     const char *name;
     uint64_t size;
     struct timespec used;
+    bool is_copy;
     bool is_of_use; /* a text, or a copy that one names */
 };
-struct old_files {
-    VEC(struct old_file) v;
+struct old_entries {
+    VEC(struct old_entry) v;
     uint64_t total;
 };
 
 static int by_use(const void *a, const void *b)
 {
-    const struct old_file *x = a, *y = b;
+    const struct old_entry *x = a, *y = b;
     if (x->used.tv_sec != y->used.tv_sec)
         return x->used.tv_sec < y->used.tv_sec ? -1 : 1;
     return (x->used.tv_nsec > y->used.tv_nsec) - (x->used.tv_nsec < y->used.tv_nsec);
 }
 
-/* Whether the text of the entry names this copy. */
+/* Whether the text of its key names this copy. */
 static bool is_named(int folder, const char *copy)
 {
     char key[LD_HASH] = "", first[256] = "";
@@ -249,17 +275,40 @@ static bool is_named(int folder, const char *copy)
     return n > 0 && strstr(first, copy);
 }
 
-static void list_files(struct arena *a, DIR *d, struct old_files *all)
+/* Bytes of the files in a copy's folder; `unlinks` them too. */
+static uint64_t look_into(int folder, const char *name, bool unlinks)
+{
+    int fd = openat(folder, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    DIR *d = fd >= 0 ? fdopendir(fd) : NULL;
+    uint64_t size = 0;
+    struct stat st;
+    for (struct dirent *e; d && (e = readdir(d));) {
+        if (fstatat(dirfd(d), e->d_name, &st, AT_SYMLINK_NOFOLLOW) == 0 && S_ISREG(st.st_mode))
+            size += (uint64_t)st.st_blocks * 512;
+        if (unlinks)
+            unlinkat(dirfd(d), e->d_name, 0);
+    }
+    if (d)
+        closedir(d);
+    return size;
+}
+
+static void list_entries(struct arena *a, DIR *d, struct old_entries *all)
 {
     struct stat st;
     for (struct dirent *e; (e = readdir(d));) {
-        if (fstatat(dirfd(d), e->d_name, &st, AT_SYMLINK_NOFOLLOW) < 0 || !S_ISREG(st.st_mode))
+        if (!strcmp(e->d_name, ".") || !strcmp(e->d_name, "..") ||
+            fstatat(dirfd(d), e->d_name, &st, AT_SYMLINK_NOFOLLOW) < 0)
             continue;
-        bool is_copy = strlen(e->d_name) > LD_HASH && e->d_name[LD_HASH - 1] == '-';
-        bool is_of_use = e->d_name[0] != '.' && (!is_copy || is_named(dirfd(d), e->d_name));
-        VEC_PUSH(&all->v,
-                 ((struct old_file){arena_strdup(a, e->d_name), (uint64_t)st.st_blocks * 512, st.st_mtim, is_of_use}));
-        all->total += (uint64_t)st.st_blocks * 512;
+        struct old_entry o = {.name = arena_strdup(a, e->d_name),
+                              .size = (uint64_t)st.st_blocks * 512,
+                              .used = st.st_mtim,
+                              .is_copy = S_ISDIR(st.st_mode)};
+        if (o.is_copy)
+            o.size += look_into(dirfd(d), o.name, false);
+        o.is_of_use = o.name[0] != '.' && (!o.is_copy || (strlen(o.name) > LD_HASH && is_named(dirfd(d), o.name)));
+        VEC_PUSH(&all->v, o);
+        all->total += o.size;
     }
 }
 
@@ -275,20 +324,22 @@ static uint64_t limit_bytes(void)
 void ld_cache_evict(void)
 {
     struct arena *a = arena_new();
-    struct old_files all = {0};
+    struct old_entries all = {0};
     DIR *d = opendir(folder_of(a));
     uint64_t limit = limit_bytes();
     time_t now = time(NULL);
     if (d)
-        list_files(a, d, &all);
+        list_entries(a, d, &all);
     if (all.v.len)
         qsort(all.v.data, all.v.len, sizeof *all.v.data, by_use);
     for (size_t i = 0; i < all.v.len; i++) {
-        const struct old_file *f = &all.v.data[i];
-        if ((all.total <= limit && f->is_of_use) || now - f->used.tv_sec <= YOUNG_SECONDS)
+        const struct old_entry *o = &all.v.data[i];
+        if ((all.total <= limit && o->is_of_use) || now - o->used.tv_sec <= YOUNG_SECONDS)
             continue;
-        if (unlinkat(dirfd(d), f->name, 0) == 0)
-            all.total -= f->size;
+        if (o->is_copy)
+            look_into(dirfd(d), o->name, true);
+        if (unlinkat(dirfd(d), o->name, o->is_copy ? AT_REMOVEDIR : 0) == 0)
+            all.total -= o->size;
     }
     if (d)
         closedir(d);

@@ -60,13 +60,13 @@ static void rewrite_one(struct task *t, const struct rewrite_relocatable_options
     int rc = rewrite_relocatable(t->name, t->bytes, t->len, opt, &p->bytes, &stats);
     diag_hold(NULL);
     p->is_known = true;
-    p->is_new = rc == 0 && (stats.counters || (opt->order && stats.sections_moved));
+    p->is_new = rc == 0 && (stats.counters || stats.runtime_calls || (opt->order && stats.sections_moved));
     if (rc < 0) {
         str_printf(&t->left, "%s\n", error.data ? error.data : "not understood");
     } else {
         p->funcs = stats.funcs;
         p->funcs_moved = stats.funcs_moved;
-        p->counters = stats.counters;
+        p->counters = stats.counters + stats.runtime_calls;
         p->blocks_ordered = stats.blocks_ordered;
         name_whole(&stats, &t->left);
         rewrite_relocatable_stats_free(&stats);
@@ -156,30 +156,36 @@ static void hash_file(struct ld_file *f)
     str_free(&all);
 }
 
+static bool lacks_any(const struct ld_file *f)
+{
+    for (size_t i = 0; i < f->part_count; i++)
+        if (is_wanted(f, i) && !f->parts[i].is_known)
+            return true;
+    return false;
+}
+
 static void look_up(struct ld_copies *c, struct ld_file *f)
 {
     char key[LD_HASH];
     f->part_count = is_startup(f->in->path) ? 0 : f->is_archive ? f->archive.members.len : 1;
     f->parts = ARENA_ARRAY(c->arena, struct ld_part, f->part_count + 1);
+    if (!lacks_any(f))
+        return;
     hash_file(f);
-    if (!f->part_count || !is_kept(c, f))
+    if (!is_kept(c, f))
         return;
     ld_cache_key(f->hash, f->in->path, c->opt, key);
-    ld_cache_find(c->arena, key, f->parts, f->part_count, &f->kept, &f->kept_bytes);
+    ld_cache_find(c->arena, key, file_base_name(f->in->path), f->parts, f->part_count, &f->kept, &f->kept_bytes);
 }
 
 /* ---- one file ---- */
 
-static const char *make_place(const struct ld_copies *c, size_t number, const char *path)
-{
-    const char *folder = arena_printf(c->arena, "%s/%zu", c->folder, number);
-    return file_make_dirs(folder, 0700) == 0 ? arena_printf(c->arena, "%s/%s", folder, file_base_name(path)) : NULL;
-}
-
 const char *ld_copies_put(const struct ld_copies *c, size_t number, const char *path, const struct strbuf *bytes)
 {
-    const char *to = make_place(c, number, path);
-    int fd = to ? open(to, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600) : -1;
+    const char *folder = number < c->count ? arena_printf(c->arena, "%s/%zu", c->folder, number) : c->folder;
+    const char *to = arena_printf(c->arena, "%s/%s", folder, file_base_name(path));
+    int fd =
+        number == c->count || mkdir(folder, 0700) == 0 ? open(to, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600) : -1;
     bool is_whole = fd >= 0;
     for (size_t at = 0; is_whole && at < bytes->len;) {
         ssize_t n = write(fd, bytes->data + at, bytes->len - at);
@@ -189,13 +195,6 @@ const char *ld_copies_put(const struct ld_copies *c, size_t number, const char *
     if (fd >= 0)
         close(fd);
     return is_whole ? to : NULL;
-}
-
-/* Under its own name, by which linkers and their scripts know it. */
-static const char *link_to(const struct ld_copies *c, size_t number, const char *path, const char *kept)
-{
-    const char *to = make_place(c, number, path);
-    return to && symlink(kept, to) == 0 ? to : NULL;
 }
 
 /* Members that earlier links rewrote, out of the copy of the whole archive, which has as many in the same order. */
@@ -255,9 +254,9 @@ static bool keep(struct ld_copies *c, struct ld_file *f, size_t number, const st
     const char *kept = NULL;
     ld_cache_key(f->hash, f->in->path, c->opt, key);
     if (is_kept(c, f))
-        kept = ld_cache_keep(c->arena, key, f->parts, f->part_count, bytes);
+        kept = ld_cache_keep(c->arena, key, file_base_name(f->in->path), f->parts, f->part_count, bytes);
     if (bytes)
-        f->instead = kept ? link_to(c, number, f->in->path, kept) : ld_copies_put(c, number, f->in->path, bytes);
+        f->instead = kept ? kept : ld_copies_put(c, number, f->in->path, bytes);
     return !bytes || f->instead;
 }
 
@@ -265,8 +264,8 @@ static bool give(struct ld_copies *c, struct ld_file *f, size_t number, bool was
 {
     struct strbuf out = {0};
     if (!was_rewritten) {
-        f->instead = f->kept ? link_to(c, number, f->in->path, f->kept) : NULL;
-        return !f->kept || f->instead;
+        f->instead = f->kept;
+        return true;
     }
     if (!has_new(f))
         return keep(c, f, number, NULL);
@@ -293,14 +292,6 @@ static void count_in(struct ld_copies *c, const struct ld_file *f)
             line += len + (line[len] == '\n');
         }
     }
-}
-
-static bool lacks_any(const struct ld_file *f)
-{
-    for (size_t i = 0; i < f->part_count; i++)
-        if (is_wanted(f, i) && !f->parts[i].is_known)
-            return true;
-    return false;
 }
 
 static void find_same(struct ld_copies *c) /* an archive may come again */

@@ -22,7 +22,7 @@ struct ld_file { /* an input that holds objects */
     struct ld_part *parts; /* [part_count]: one, or a member each */
     size_t part_count;
     const struct ld_file *same;   /* an earlier one of the same path; NULL none */
-    char hash[LD_HASH];           /* of what it holds */
+    char hash[LD_HASH];           /* of what it holds; "" if the link takes in none of it */
     const char *kept;             /* path of the copy in the cache; NULL: there is none that is of use */
     struct file_bytes kept_bytes; /* that copy */
     const char *instead;          /* path of what the linker is given; NULL: itself */
@@ -41,7 +41,8 @@ struct ld_copies { /* of one link */
 /* Fills `instead` of files whose members are marked. 0, or -1: there is no room. */
 int ld_copies_make(struct ld_copies *c);
 void ld_copies_close(struct ld_copies *c); /* the files, too */
-/* BYTES in a file of its own: FOLDER/NUMBER/base name of PATH. NULL if there is no room. */
+/* BYTES in a file of its own: FOLDER/NUMBER/base name of PATH; without NUMBER if that is `count`. NULL if there is no
+ * room. */
 const char *ld_copies_put(const struct ld_copies *c, size_t number, const char *path, const struct strbuf *bytes);
 void ld_tally_leave(struct ld_tally *t, const char *name, const char *why); /* a line of `left` */
 
@@ -51,11 +52,12 @@ void ld_hash(const void *bytes, size_t len, char out[LD_HASH]); /* fast; no secr
 /* Under which a copy of what hashes to CONTENT is kept, for who is called NAME. */
 void ld_cache_key(const char *content, const char *name, const struct rewrite_relocatable_options *opt,
                   char out[LD_HASH]);
-/* Fills parts that are known, and *copy and *bytes (mapped) if it holds new ones. What is damaged is not there. */
-void ld_cache_find(struct arena *a, const char *key, struct ld_part *parts, size_t count, const char **copy,
-                   struct file_bytes *bytes);
+/* Fills parts that are known, and *copy (its path; NAME is its base name) and *bytes (mapped) if it holds new ones.
+ * What is damaged is not there. */
+void ld_cache_find(struct arena *a, const char *key, const char *name, struct ld_part *parts, size_t count,
+                   const char **copy, struct file_bytes *bytes);
 /* Keeps parts that are known and the copy; BYTES NULL: no part is new. Path of the copy; NULL if none was kept. */
-const char *ld_cache_keep(struct arena *a, const char *key, const struct ld_part *parts, size_t count,
+const char *ld_cache_keep(struct arena *a, const char *key, const char *name, const struct ld_part *parts, size_t count,
                           const struct strbuf *bytes);
 
 #endif

@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -251,7 +252,7 @@ static bool put_runtime(struct job *j, const char **words)
     if (words[0] && tool->runtime) {
         struct strbuf out = {0};
         str_put(&out, tool->runtime, tool->runtime_len);
-        words[1] = ld_copies_put(&j->copies, j->inputs.len + 1, "mtool-tool.o", &out);
+        words[1] = ld_copies_put(&j->copies, j->inputs.len, "mtool-tool.o", &out);
         str_free(&out);
     }
     return words[0] && (words[1] || !tool->runtime);
@@ -296,19 +297,23 @@ static bool output_is_input(const struct job *j)
     return false;
 }
 
+static const char *first_line(const struct job *j, int fd)
+{
+    char text[1024];
+    ssize_t n = pread(fd, text, sizeof text - 1, 0);
+    text[n > 0 ? n : 0] = 0;
+    return arena_strndup(j->arena, text, strcspn(text, "\n"));
+}
+
 static int link_rewritten(struct job *j, const char **why_plain)
 {
     const char **argv = make_line(j);
-    const char *errors = arena_printf(j->arena, "%s/errors", j->l->folder);
-    int fd = open(errors, O_RDWR | O_CREAT | O_TRUNC | O_APPEND | O_CLOEXEC, 0600);
+    int fd = memfd_create("mtool-ld", MFD_CLOEXEC);
     int status = argv && fd >= 0 ? run(argv, fd) : 1;
     if (status != 0) {
-        struct file_bytes said = {0};
         const char *why = "there is no room for its temporary files";
-        if (argv && file_map(errors, &said) == 0)
-            why = arena_printf(j->arena, "the linker refuses the rewritten objects: %.*s",
-                               (int)strcspn((const char *)said.data, "\n"), (const char *)said.data);
-        file_unmap(&said);
+        if (argv && fd >= 0)
+            why = arena_printf(j->arena, "the linker refuses the rewritten objects: %s", first_line(j, fd));
         status = run_plain(j->l, j->arena, NULL);
         *why_plain = status == 0 ? why : NULL; /* else it is no fault of ours */
     } else if (has_bytes(fd)) {                /* its words would name our copies: those of the plain link are shown */

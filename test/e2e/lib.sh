@@ -33,13 +33,15 @@ timed() { timed=' (timed)' "$@"; }
 
 # build OUT SOURCE [FLAGS...]: SOURCE under programs/, by its suffix; CC, CXX and FC may be set.
 build() {
-    local out=$1 source=$PROGRAMS/$2
+    local out=$1 source=$PROGRAMS/$2 how
     shift 2
     case $source in
-    *.c) ${CC:-gcc} -g -O2 -I "$PROGRAMS" -o "$out" "$source" "$@" ;;
-    *.cc) ${CXX:-g++} -g -O2 -I "$PROGRAMS" -o "$out" "$source" "$@" ;;
-    *.f90) ${FC:-gfortran} -g -O2 -J . -o "$out" "$source" "$@" ;;
-    esac || { not_ok "build of $out" "see above"; return 1; }
+    *.c) how=("${CC:-gcc}" -g -O2 -I "$PROGRAMS" "$source" "$@") ;;
+    *.cc) how=("${CXX:-g++}" -g -O2 -I "$PROGRAMS" "$source" "$@") ;;
+    *.f90) how=("${FC:-gfortran}" -g -O2 -J . "$source" "$@") ;;
+    esac
+    "${how[@]}" -o "$out" || { not_ok "build of $out" "see above"; return 1; }
+    mkdir -p linked && rm -f "linked/${out##*/}" && declare -p how >"linked/${out##*/}.how" # for run_linked
 }
 
 # run_plain / run_counted PROGRAM ARGS...: leave plain.* or counted.* (out, err, status); stdin is $INPUT or nothing.
@@ -143,17 +145,50 @@ run_moved() {
     moved_status=$?
 }
 
+# run_linked PROGRAM ARGS...: leaves linked.* of a run of what `build` made, linked once more, by mtool ld; so are those
+# shared objects of `build` that are named in ARGS. Its counts are in linked/counts.*.
+run_linked() {
+    local program=$1 word name words=()
+    for word in "$@"; do
+        name=${word##*/}
+        [ "$word" = "./$name" ] && [ -e "linked/$name.how" ] && word=linked/$name && link_anew "$name"
+        words+=("$word")
+    done
+    rm -f linked/counts.*
+    (MTOOL_LD_OUT=$PWD/linked/counts.%n.%p exec -a "$program" "${words[@]}") <"${INPUT:-/dev/null}" \
+        >linked.out 2>linked.err
+    linked_status=$?
+}
+link_anew() { # NAME
+    local how
+    [ -e "linked/$1" ] && return
+    # shellcheck source=/dev/null
+    . "linked/$1.how"
+    "$MTOOL" ld -- "${how[@]}" -o "linked/$1" >"linked/$1.said" 2>&1
+    grep -q 'ld-plain' "linked/$1.said" && not_ok "link of $1" "$(cat "linked/$1.said")"
+    return 0
+}
+linked_counts_hold() { # PROGRAM: as counts_hold
+    local name=${1##*/}
+    "$MTOOL" blocks --json "linked/$name" "linked/counts.$name".* 2>&1 | jq -r \
+        '.functions[].blocks[] | "\(.address) \(.bytes) \(.instructions) \(.count)"' >blocks.txt
+    nm "linked/$name" | grep -iE '^[0-9a-f]+ [tw] ' >symbols.txt
+    perl "$E2E/expected.pl" linked.out symbols.txt blocks.txt
+}
+
 # every_way NAME PROGRAM ARGS...: plain, counted with few counters, with one in every block, with the old code poisoned,
 # with probes around every procedure and loop (and poison), with a site at every reference (and poison), with those
-# that change something in a cache, and only moved: always the same stdout, stderr and status;
+# that change something in a cache, only moved, and linked by mtool ld if `build` made it: always the same stdout, stderr and status;
 # and whatever it expects of its counts holds in the counted runs. WAYS may name fewer of them.
 every_way() {
     local name=$1 way why said
     shift
     run_plain "$@"
-    for way in ${WAYS:-count all-blocks poison probes references filtered sets samples moved}; do
+    for way in ${WAYS:-count all-blocks poison probes references filtered sets samples moved linked}; do
         why=
+        [ $way != linked ] || [ -e "linked/${1##*/}.how" ] || continue
         case $way in
+        linked) run_linked "$@" ;;
         count) run_counted "$@" ;;
         moved) run_moved "$@" ;;
         probes) COUNT_OPTION='--all-probes --poison' run_counted "$@" ;;
@@ -168,6 +203,12 @@ every_way() {
             cmp -s plain.out moved.out || why+="stdout differs; "
             cmp -s plain.err moved.err || why+="stderr differs; "
             said=$(diff plain.out moved.out | head -n 12; head -n 8 moved.err)
+        elif [ $way = linked ]; then
+            [ "$plain_status" = "$linked_status" ] || why+="status: plain $plain_status, linked $linked_status; "
+            cmp -s plain.out linked.out || why+="stdout differs; "
+            cmp -s plain.err linked.err || why+="stderr differs; "
+            if grep -q '^expect ' linked.out; then said=$(linked_counts_hold "$1") || why+="counts: $said; "; fi
+            said=$(diff plain.out linked.out | head -n 12; head -n 8 linked.err; cat "linked/${1##*/}.said")
         else
             [ "$plain_status" = "$counted_status" ] || why+="status: plain $plain_status, counted $counted_status; "
             cmp -s plain.out counted.out || why+="stdout differs; "

@@ -56,6 +56,7 @@ static void put_json(const struct ld_blocks *b, struct strbuf *out)
         for (size_t k = f->first; k < f->first + f->count; k++) {
             json_object(&j, NULL);
             json_hex(&j, "address", b->blocks.data[k].address);
+            json_u64(&j, "bytes", b->blocks.data[k].end - b->blocks.data[k].address);
             json_u64(&j, "instructions", b->blocks.data[k].insns);
             json_u64(&j, "count", b->blocks.data[k].count);
             json_object_end(&j);

@@ -264,8 +264,8 @@ static void test_what_is_kept_comes_back(void **state)
     struct file_bytes copy = {0};
     const char *path;
     str_puts(&bytes, "rewritten");
-    const char *kept = ld_cache_keep(a, key, parts, 3, &bytes);
-    ld_cache_find(a, key, got, 3, &path, &copy);
+    const char *kept = ld_cache_keep(a, key, "a.o", parts, 3, &bytes);
+    ld_cache_find(a, key, "a.o", got, 3, &path, &copy);
     assert_string_equal(kept, path);
     assert_int_equal(copy.len, bytes.len);
     assert_true(got[0].is_known && got[0].is_new && got[0].funcs == 3 && got[0].funcs_moved == 2);
@@ -279,22 +279,22 @@ static void test_what_is_kept_comes_back(void **state)
     char *text = text_of(text_path);
     for (size_t len = 0; len < strlen(text); len++) { /* but for the newline at its end, nothing may be missing */
         assert_int_equal(file_write_whole(text_path, text, len, 0600), 0);
-        ld_cache_find(a, key, got, 3, &path, &copy);
+        ld_cache_find(a, key, "a.o", got, 3, &path, &copy);
         assert_true(len == strlen(text) - 1 || (!path && !got[0].is_known && !got[2].is_known));
         if (path)
             file_unmap(&copy);
     }
     assert_int_equal(file_write_whole(text_path, text, strlen(text), 0600), 0);
-    ld_cache_find(a, key, got, 2, &path, &copy); /* of fewer parts than it has */
+    ld_cache_find(a, key, "a.o", got, 2, &path, &copy); /* of fewer parts than it has */
     assert_null(path);
     assert_int_equal(file_write_whole(kept, "rewrittem", 9, 0600), 0);
-    ld_cache_find(a, key, got, 3, &path, &copy);
+    ld_cache_find(a, key, "a.o", got, 3, &path, &copy);
     assert_null(path);
     assert_false(got[0].is_known);
-    assert_null(ld_cache_keep(a, key, parts + 1, 2, NULL));
-    ld_cache_find(a, key, got, 2, &path, &copy);
+    assert_null(ld_cache_keep(a, key, "a.o", parts + 1, 2, NULL));
+    ld_cache_find(a, key, "a.o", got, 2, &path, &copy);
     assert_true(!path && got[1].is_known && !got[1].is_new);
-    unlink(kept), unlink(text_path);
+    unlink(kept), unlink(text_path), rmdir(arena_strndup(a, kept, strlen(kept) - strlen("/a.o")));
     rmdir(arena_printf(a, "%s/mtool/objects", folder)), rmdir(arena_printf(a, "%s/mtool", folder));
     free(text);
     str_free(&bytes);
