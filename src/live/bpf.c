@@ -153,20 +153,24 @@ struct live_bpf *live_bpf_open(const struct live_target *t, struct arena *a, con
 
 /* ---- reading ---- */
 
+static struct live_call_sum read_call(const struct live_bpf *b, __u32 number, struct live_call_sum *each, int cpus)
+{
+    struct live_call_sum sum = {0};
+    bool ok = bpf_map_lookup_elem(b->calls, &number, each) == 0;
+    for (int c = 0; ok && c < cpus; c++) {
+        sum.count += each[c].count;
+        sum.errors += each[c].errors;
+        sum.own_ns += each[c].own_ns;
+        sum.waited_ns += each[c].waited_ns;
+    }
+    return sum;
+}
+
 static void read_calls(const struct live_bpf *b, struct live_sums *out, int cpus)
 {
     struct live_call_sum *each = xmalloc((size_t)cpus * sizeof *each);
-    for (__u32 i = 0; i < LIVE_CALLS; i++) {
-        out->table.calls[i] = (struct live_call_sum){0};
-        if (bpf_map_lookup_elem(b->calls, &i, each) < 0)
-            continue;
-        for (int c = 0; c < cpus; c++) {
-            out->table.calls[i].count += each[c].count;
-            out->table.calls[i].errors += each[c].errors;
-            out->table.calls[i].own_ns += each[c].own_ns;
-            out->table.calls[i].waited_ns += each[c].waited_ns;
-        }
-    }
+    for (__u32 i = 0; i < LIVE_CALLS; i++)
+        out->table.calls[i] = read_call(b, i, each, cpus);
     free(each);
 }
 
@@ -210,24 +214,32 @@ static void add_thread(const struct live_bpf *b, pid_t tid, pid_t tgid, bool is_
     b->state->generation++;
 }
 
+struct cost_reader {
+    const struct live_bpf *b;
+    struct live_call_sum *each;
+    int cpus;
+};
+
+static struct live_call_sum read_cost(void *ctx)
+{
+    const struct cost_reader *r = ctx;
+    return read_call(r->b, live_cost_call(), r->each, r->cpus);
+}
+
 void live_bpf_cost(struct live_bpf *b, struct live_cost *c)
 {
     __u32 self = (__u32)gettid();
-    struct live_sums *sums = xmalloc(sizeof *sums);
-    int cpus = libbpf_num_possible_cpus();
-    if (!b->is_first_namespace && b->target->scope != LIVE_SYSTEM) /* it would not know this thread */
-        cpus = 0;
-    if (cpus > 0) {
-        add_thread(b, (pid_t)self, getpid(), false);
-        b->state->is_on = 1;
-        live_cost_loop(c);
-        b->state->is_on = 0;
-        read_calls(b, sums, cpus);
-        live_cost_end(c, &sums->table.calls[live_cost_call()]);
-        bpf_map_delete_elem(b->tasks, &self);
-        clear(b, cpus);
-    }
-    free(sums);
+    struct cost_reader r = {.b = b, .cpus = libbpf_num_possible_cpus()};
+    if (r.cpus <= 0 || (!b->is_first_namespace && b->target->scope != LIVE_SYSTEM)) /* this thread is not known there */
+        return;
+    r.each = xmalloc((size_t)r.cpus * sizeof *r.each);
+    add_thread(b, (pid_t)self, getpid(), false);
+    b->state->is_on = 1;
+    live_cost_loop(c, read_cost, &r);
+    b->state->is_on = 0;
+    bpf_map_delete_elem(b->tasks, &self);
+    clear(b, r.cpus);
+    free(r.each);
 }
 
 /* What was seen of others while it was calibrated. */

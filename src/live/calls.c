@@ -18,7 +18,7 @@ const char *live_call_name(uint32_t number)
 }
 
 static const char *const vectors[] = {
-#define INTERRUPT(name, text) text,
+#define INTERRUPT(name, text, in_rings) text,
 #include "live/interrupts.def"
 #undef INTERRUPT
 };

@@ -36,9 +36,9 @@ struct live_cost {
     bool is_known;
 };
 void live_cost_begin(struct live_cost *c); /* without events */
-void live_cost_loop(struct live_cost *c);  /* with events, of this thread */
-/* The sums of that loop, and nothing else. */
-void live_cost_end(struct live_cost *c, const struct live_call_sum *sum);
+/* With events, of this thread; read: their sums so far of the call that it makes. */
+typedef struct live_call_sum (*live_cost_read)(void *ctx);
+void live_cost_loop(struct live_cost *c, live_cost_read read, void *ctx);
 uint32_t live_cost_call(void); /* number of the call that it makes */
 
 /* ---- bpf.c ---- */
@@ -56,8 +56,14 @@ void live_bpf_close(struct live_bpf *b);
 /* ---- trace.c ---- */
 
 struct live_trace;
-/* Who runs when; and, with_events, tracepoints. NULL with *why if those are not to be had. */
-struct live_trace *live_trace_open(const struct live_target *t, bool with_events, struct arena *a, const char **why);
+enum live_depth {
+    LIVE_TRACE_TURNS, /* who runs when */
+    LIVE_TRACE_CALLS, /* and system calls */
+    LIVE_TRACE_ALL    /* and page faults and interrupts */
+};
+/* NULL with *why if that is not to be had. */
+struct live_trace *live_trace_open(const struct live_target *t, enum live_depth depth, struct arena *a,
+                                   const char **why);
 void live_trace_cost(struct live_cost *c);
 void live_trace_begin(struct live_trace *t);
 size_t live_trace_poll(const struct live_trace *t, struct pollfd *out, size_t max);
@@ -77,13 +83,12 @@ void live_symbols_free(struct live_symbols *s);
 /* ---- regions.c ---- */
 
 enum live_region_id {
-#define REGION(id, name, patterns) LIVE_REGION_##id,
+#define REGION(id, name, label, functions) LIVE_REGION_##id,
 #include "live/regions.def"
 #undef REGION
-    LIVE_REGION_OTHER,
     LIVE_REGIONS
 };
-extern const char *const live_region_name[LIVE_REGIONS];
+extern const char *const live_region_name[LIVE_REGIONS], *const live_region_label[LIVE_REGIONS];
 enum live_region_id live_region_of(const char *function);
 /* What code of the kernel that is entered by this function does: LIVE_PART_FAULT, _CALL, _INTERRUPT, else -1. */
 int live_entry_of(const char *function);

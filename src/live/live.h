@@ -90,7 +90,7 @@ struct live_process {
     uint64_t calls, faults_user, faults_kernel, switches, preemptions;
 };
 struct live_region {
-    const char *name;
+    const char *name, *label; /* in JSON, for people */
     uint64_t samples;
     struct live_figure time;
 };
@@ -120,7 +120,7 @@ struct live_result {
     size_t vector_count;
     struct live_process *processes;
     size_t process_count;
-    struct live_region *regions; /* in the order of regions.def, "other" the last; none without symbols */
+    struct live_region *regions; /* in the order of regions.def; none without symbols */
     size_t region_count;
     struct live_function *functions;
     size_t function_count;
@@ -128,6 +128,7 @@ struct live_result {
     size_t counter_count;
     uint64_t faults_user, faults_kernel, faults_minor, faults_major; /* UINT64_MAX: not known */
     uint64_t switches, preemptions;                                  /* likewise */
+    double account_user_s, account_system_s; /* by the kernel's own account, watching included; NAN */
     double samples_hz;
     uint64_t samples, samples_user, samples_lost, events_lost;
     bool has_events, has_samples, has_kernel_samples;

@@ -290,7 +290,7 @@ static void fill_regions(const struct live_found *f, struct live_result *r)
         r->functions[r->function_count++] =
             (struct live_function){arena_strdup(r->arena, name), live_region_name[region], s->functions.vals[i]};
     }
-    counts[LIVE_REGION_OTHER] += s->unnamed;
+    counts[LIVE_REGION_REST] += s->unnamed;
     qsort(r->functions, r->function_count, sizeof *r->functions, functions_by_samples);
     r->regions = ARENA_ARRAY(r->arena, struct live_region, LIVE_REGIONS);
     for (int i = 0; i < LIVE_REGIONS; i++) {
@@ -302,7 +302,7 @@ static void fill_regions(const struct live_found *f, struct live_result *r)
             t = (struct live_figure){NAN, 0, LIVE_NOT_KNOWN};
         if ((i == LIVE_REGION_IDLE && f->scope != LIVE_SYSTEM) || (i == LIVE_REGION_WATCHING && !counts[i]))
             continue;
-        r->regions[r->region_count++] = (struct live_region){live_region_name[i], counts[i], t};
+        r->regions[r->region_count++] = (struct live_region){live_region_name[i], live_region_label[i], counts[i], t};
     }
 }
 
@@ -328,6 +328,8 @@ void live_result_fill(const struct live_found *f, struct live_result *r)
     r->has_events = f->has_events;
     r->has_samples = f->samples != NULL;
     r->has_kernel_samples = f->samples && !f->samples->is_user_only;
+    r->account_user_s = f->accounts.user_s;
+    r->account_system_s = f->accounts.system_s;
     r->switches = f->accounts.switches;
     r->preemptions = f->accounts.preemptions;
     fill_parts(f, r);

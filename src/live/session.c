@@ -72,10 +72,10 @@ static void open_events(struct live_session *s, unsigned without)
     why = not_wanted;
     bool wanted = !(without & 1u << LIVE_TRACEPOINTS);
     if (wanted)
-        s->trace = live_trace_open(&s->target, true, a, &why);
+        s->trace = live_trace_open(&s->target, LIVE_TRACE_ALL, a, &why);
     s->result->has_events = s->trace;
     set(s, LIVE_TRACEPOINTS, s->trace, s->trace ? "perf_event rings" : why);
-    if (!s->trace && wanted && (s->trace = live_trace_open(&s->target, false, a, &why)))
+    if (!s->trace && wanted && (s->trace = live_trace_open(&s->target, LIVE_TRACE_TURNS, a, &why)))
         set(s, LIVE_TRACEPOINTS, false,
             arena_printf(a, "%s; only who runs when", s->result->sources[LIVE_TRACEPOINTS].found));
 }
@@ -274,7 +274,7 @@ struct live_result *live_session_finish(struct live_session *s)
 static void probe_tracepoints(const struct live_target *t, struct arena *a, struct live_source_state *out)
 {
     const char *why = NULL;
-    struct live_trace *trace = live_trace_open(t, true, a, &why);
+    struct live_trace *trace = live_trace_open(t, LIVE_TRACE_ALL, a, &why);
     *out = (struct live_source_state){trace != NULL, trace ? "perf_event rings" : why};
     live_trace_close(trace);
 }

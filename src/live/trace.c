@@ -62,25 +62,26 @@ struct wanted {
     unsigned bytes;
     enum kind kind;
     uint32_t base;
-    bool is_needed;
+    enum live_depth depth;
+    bool is_optional;
 };
 enum {
-#define INTERRUPT(name, text) VECTOR_##name,
+#define INTERRUPT(name, text, in_rings) VECTOR_##name,
 #include "live/interrupts.def"
 #undef INTERRUPT
 };
 static const struct wanted wanted[] = {
-    {"raw_syscalls/sys_enter", "id", 8, KIND_ENTER, 0, true},
-    {"raw_syscalls/sys_exit", "ret", 8, KIND_LEAVE, 0, true},
-    {"exceptions/page_fault_user", NULL, 0, KIND_FAULT_USER, 0, false},
-    {"exceptions/page_fault_kernel", NULL, 0, KIND_FAULT_KERNEL, 0, false},
-    {"irq/irq_handler_entry", "irq", 4, KIND_INTERRUPT, LIVE_DEVICE, false},
-    {"irq/irq_handler_exit", NULL, 0, KIND_RESUME, 0, false},
-    {"irq/softirq_entry", "vec", 4, KIND_INTERRUPT, LIVE_SOFT, false},
-    {"irq/softirq_exit", NULL, 0, KIND_RESUME, 0, false},
-#define INTERRUPT(name, text)                                                                                          \
-    {"irq_vectors/" #name "_entry", NULL, 0, KIND_INTERRUPT, VECTOR_##name, false},                                    \
-        {"irq_vectors/" #name "_exit", NULL, 0, KIND_RESUME, 0, false},
+    {"raw_syscalls/sys_enter", "id", 8, KIND_ENTER, 0, LIVE_TRACE_CALLS, false},
+    {"raw_syscalls/sys_exit", "ret", 8, KIND_LEAVE, 0, LIVE_TRACE_CALLS, false},
+    {"exceptions/page_fault_user", NULL, 0, KIND_FAULT_USER, 0, LIVE_TRACE_ALL, true},
+    {"exceptions/page_fault_kernel", NULL, 0, KIND_FAULT_KERNEL, 0, LIVE_TRACE_ALL, true},
+    {"irq/irq_handler_entry", "irq", 4, KIND_INTERRUPT, LIVE_DEVICE, LIVE_TRACE_ALL, true},
+    {"irq/irq_handler_exit", NULL, 0, KIND_RESUME, 0, LIVE_TRACE_ALL, true},
+    {"irq/softirq_entry", "vec", 4, KIND_INTERRUPT, LIVE_SOFT, LIVE_TRACE_ALL, true},
+    {"irq/softirq_exit", NULL, 0, KIND_RESUME, 0, LIVE_TRACE_ALL, true},
+#define INTERRUPT(name, text, in_rings)                                                                                \
+    {"irq_vectors/" #name "_entry", NULL, 0, KIND_INTERRUPT, VECTOR_##name, LIVE_TRACE_ALL + !(in_rings), true},       \
+        {"irq_vectors/" #name "_exit", NULL, 0, KIND_RESUME, 0, LIVE_TRACE_ALL + !(in_rings), true},
 #include "live/interrupts.def"
 #undef INTERRUPT
 };
@@ -102,31 +103,31 @@ static struct perf_event_attr attr_of(enum live_scope scope)
     return a;
 }
 
-/* The event of a tracepoint if the kernel has it, in the form that is known, and allows it; else false with *why. */
-static bool find_point(int tracefs, const struct wanted *w, const struct live_target *target, struct point *out,
-                       struct perf_event_attr *attr, struct arena *a, const char **why)
+/* A tracepoint in the form that is known, into its attr; else false with *why. */
+static bool find_point(int tracefs, const struct wanted *w, struct live_trace *t, struct perf_event_attr *attr,
+                       struct arena *a, const char **why)
 {
     struct perf_tracepoint p;
     bool is_there = perf_tracepoint_read(tracefs, w->name, &p);
-    *why = is_there ? NULL : arena_printf(a, "tracepoint %s: %s", w->name, strerror(errno));
-    int field = is_there && w->field ? perf_tracepoint_field(&p, w->field, w->bytes) : -1;
-    if (is_there && (p.id >= IDS_MAX || (w->field && field < 0)))
-        *why = arena_printf(a, "tracepoint %s: of another form", w->name);
-    *out = (struct point){w->kind, w->base, field, w->bytes};
-    *attr = attr_of(target->scope);
-    attr->type = PERF_TYPE_TRACEPOINT;
-    attr->config = p.id;
-    attr->sample_period = 1;
+    int err = errno, field = is_there && w->field ? perf_tracepoint_field(&p, w->field, w->bytes) : -1;
+    bool is_known = is_there && p.id < IDS_MAX && (field >= 0 || !w->field);
+    if (is_known) {
+        t->points[p.id] = (struct point){w->kind, w->base, field, w->bytes};
+        *attr = attr_of(t->scope);
+        attr->type = PERF_TYPE_TRACEPOINT;
+        attr->config = p.id;
+        attr->sample_period = 1;
+    } else if (!w->is_optional) {
+        *why = arena_printf(a, "tracepoint %s: %s", w->name, is_there ? "of another form" : strerror(err));
+    }
     perf_tracepoint_free(&p);
-    if (!*why && !perf_event_is_allowed(attr, target->perf))
-        *why = arena_printf(a, "tracepoint %s: %s", w->name, strerror(errno));
-    return !*why;
+    return is_known;
 }
 
-/* Those that are to be had, into attrs; those of begin and end of an interrupt (one behind the other) both or none: of
- * perf's own interrupt the kernel refuses the end. False with *why if one that is needed is not there. */
-static bool add_points(struct live_trace *t, const struct live_target *target, struct perf_event_attr *attrs,
-                       size_t *count, struct arena *a, const char **why)
+/* Those that the kernel has, into attrs. False with *why if one that is needed is not there. Of an interrupt it has the
+ * begin and the end or neither. */
+static bool add_points(struct live_trace *t, enum live_depth depth, struct perf_event_attr *attrs, size_t *count,
+                       struct arena *a, const char **why)
 {
     int tracefs = perf_tracefs_open();
     if (tracefs < 0) {
@@ -134,33 +135,27 @@ static bool add_points(struct live_trace *t, const struct live_target *target, s
         return false;
     }
     bool ok = true;
-    for (size_t i = 0; i < ARRAY_LEN(wanted) && ok;) {
-        size_t n = wanted[i].kind == KIND_INTERRUPT ? 2 : 1;
-        struct point points[2];
-        bool found = true;
-        for (size_t k = 0; k < n && found; k++)
-            found = find_point(tracefs, &wanted[i + k], target, &points[k], &attrs[*count + k], a, why);
-        for (size_t k = 0; k < n && found; k++)
-            t->points[attrs[*count + k].config] = points[k];
-        *count += found ? n : 0;
-        ok = found || !wanted[i].is_needed;
-        i += n;
+    for (size_t i = 0; i < ARRAY_LEN(wanted) && ok; i++) {
+        bool found = wanted[i].depth <= depth && find_point(tracefs, &wanted[i], t, &attrs[*count], a, why);
+        *count += found;
+        ok = found || wanted[i].is_optional || wanted[i].depth > depth;
     }
     close(tracefs);
     return ok;
 }
 
-struct live_trace *live_trace_open(const struct live_target *target, bool with_events, struct arena *a,
+struct live_trace *live_trace_open(const struct live_target *target, enum live_depth depth, struct arena *a,
                                    const char **why)
 {
     struct live_trace *t = xmalloc(sizeof *t);
     struct perf_event_attr attrs[ATTRS_MAX];
+    bool with_events = depth != LIVE_TRACE_TURNS, ok;
     size_t count = 1;
     t->scope = target->scope;
     attrs[0] = attr_of(t->scope);
     attrs[0].context_switch = attrs[0].task = attrs[0].comm = attrs[0].comm_exec = 1;
-    bool ok = !with_events || add_points(t, target, attrs, &count, a, why);
-    for (int look = 0; ok && look <= !with_events && !t->rings; look++) {
+    ok = !with_events || add_points(t, depth, attrs, &count, a, why);
+    for (int look = 0; ok && look < (with_events ? 1 : 2) && !t->rings; look++) {
         attrs[0].exclude_kernel =
             look == 1; /* what an ordinary user may: the records that are wanted come all the same */
         t->rings = perf_rings_open(attrs, count, target->perf, with_events ? TRACE_PAGES : PERF_RING_PAGES);
@@ -470,23 +465,26 @@ void live_trace_stop(struct live_trace *t, struct live_sums *out)
     t->sums.tasks.len = t->sums.tasks.cap = 0;
 }
 
+static struct live_call_sum read_cost(void *ctx)
+{
+    struct live_trace *t = ctx;
+    perf_rings_drain(t->rings, take, t);
+    settle(t, UINT64_MAX); /* of one thread, so all that came is in order */
+    return t->sums.table.calls[live_cost_call()];
+}
+
 void live_trace_cost(struct live_cost *c)
 {
     struct arena *a = arena_new();
     const char *why;
     pid_t self = gettid();
     const struct live_target own = {LIVE_PROCESS, self, {&self, 1}};
-    struct live_trace *t = live_trace_open(&own, true, a, &why);
-    struct live_sums *sums = xmalloc(sizeof *sums);
+    struct live_trace *t = live_trace_open(&own, LIVE_TRACE_CALLS, a, &why);
     if (t) {
         live_trace_begin(t);
-        live_cost_loop(c);
-        live_trace_stop(t, sums);
-        live_cost_end(c, &sums->table.calls[live_cost_call()]);
-        live_sums_fini(sums);
+        live_cost_loop(c, read_cost, t);
         live_trace_close(t);
     }
-    free(sums);
     arena_free(a);
 }
 

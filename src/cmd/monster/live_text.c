@@ -105,7 +105,7 @@ static void put_regions(struct strbuf *out, const struct live_result *r, size_t 
     str_printf(out, "\n  %-28s %10s %10s %8s\n", "region of the kernel", "seconds", "+/-", "samples");
     for (size_t i = 0; i < r->region_count; i++) {
         const struct live_region *g = &r->regions[i];
-        str_printf(out, "  %-28s %10s %10s %8llu\n", g->name, seconds(g->time.s, s),
+        str_printf(out, "  %-28s %10s %10s %8llu\n", g->label, seconds(g->time.s, s),
                    g->time.off_s > 0 ? seconds(g->time.off_s, off) : "", (unsigned long long)g->samples);
     }
     size_t n = min_u64(top, r->function_count);

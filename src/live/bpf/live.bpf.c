@@ -216,11 +216,11 @@ static __always_inline int end_interrupt(void)
 }
 
 enum {
-#define INTERRUPT(name, text) VECTOR_##name,
+#define INTERRUPT(name, text, in_rings) VECTOR_##name,
 #include "live/interrupts.def"
 #undef INTERRUPT
 };
-#define INTERRUPT(name, text)                                                                                          \
+#define INTERRUPT(name, text, in_rings)                                                                                \
     SEC("tp_btf/" #name "_entry") int begin_##name(__u64 *ctx) { return begin_interrupt(VECTOR_##name); }              \
     SEC("tp_btf/" #name "_exit") int end_##name(__u64 *ctx) { return end_interrupt(); }
 #include "live/interrupts.def"
