@@ -452,6 +452,7 @@ void live_trace_stop(struct live_trace *t, struct live_sums *out)
 {
     uint64_t now = time_now_ns();
     perf_rings_enable(t->rings, false);
+    t->sums.lost += perf_rings_are_full(t->rings);
     perf_rings_drain(t->rings, take, t);
     settle(t, UINT64_MAX);
     for (size_t i = 0; i < t->sums.tasks.len; i++)

@@ -123,6 +123,18 @@ void perf_rings_drain(struct perf_rings *r, perf_take take, void *ctx)
         drain(r, &r->rings.data[i], take, ctx);
 }
 
+bool perf_rings_are_full(const struct perf_rings *r)
+{
+    enum { ROOM = 4096 }; /* records of events are smaller */
+    bool any = false;
+    for (size_t i = 0; i < r->rings.len; i++) {
+        const struct ring *g = &r->rings.data[i];
+        uint64_t head = __atomic_load_n(&g->page->data_head, __ATOMIC_ACQUIRE);
+        any |= head - g->page->data_tail + ROOM > g->data_bytes;
+    }
+    return any;
+}
+
 void perf_rings_enable(struct perf_rings *r, bool is_on)
 {
     unsigned long what = is_on ? PERF_EVENT_IOC_ENABLE : PERF_EVENT_IOC_DISABLE;

@@ -168,7 +168,7 @@ static void put_events(struct strbuf *out, const struct live_result *r)
     str_printf(out, "\n  context switches: %s, of them %s pre-empted\n", count(r->switches, a),
                count(r->preemptions, b));
     if (r->events_lost)
-        str_printf(out, "  %s events were lost: figures by events are too low\n", count(r->events_lost, a));
+        str_printf(out, "  at least %s events were lost: figures by events are too low\n", count(r->events_lost, a));
     if (r->samples_lost)
         str_printf(out, "  %s samples were lost\n", count(r->samples_lost, a));
     if (!isnan(r->probe_ns))

@@ -87,6 +87,8 @@ static __always_inline void add_task(__u32 key, struct task_struct *p, __u32 tgi
         fresh.context = LIVE_IDLE;
     for (int i = 0; p && i < LIVE_COMM - 1; i++)
         fresh.comm[i] = p->comm[i];
+    if (!p) /* the one that runs */
+        bpf_get_current_comm(fresh.comm, sizeof fresh.comm);
     if (bpf_map_update_elem(&tasks, &key, &fresh, BPF_ANY) < 0)
         __sync_fetch_and_add(&state.lost, 1);
 }
