@@ -85,7 +85,6 @@ static void configure(struct live_bpf *b)
     struct live_config c = {.is_system = b->target->scope == LIVE_SYSTEM,
                             .waits_for_exec = b->target->scope == LIVE_COMMAND};
     if (!b->is_first_namespace && b->target->scope != LIVE_SYSTEM) {
-        c.root = (__u32)b->target->pid;
         c.namespace_device = st.st_dev;
         c.namespace_inode = st.st_ino;
     }
@@ -230,10 +229,12 @@ void live_bpf_cost(struct live_bpf *b, struct live_cost *c)
 {
     __u32 self = (__u32)gettid();
     struct cost_reader r = {.b = b, .cpus = libbpf_num_possible_cpus()};
-    if (r.cpus <= 0 || (!b->is_first_namespace && b->target->scope != LIVE_SYSTEM)) /* this thread is not known there */
+    if (r.cpus <= 0)
         return;
     r.each = xmalloc((size_t)r.cpus * sizeof *r.each);
-    add_thread(b, (pid_t)self, getpid(), false);
+    if (b->is_first_namespace)
+        add_thread(b, (pid_t)self, getpid(), false);
+    b->state->root = (__u32)getpid();
     b->state->is_on = 1;
     live_cost_loop(c, read_cost, &r);
     b->state->is_on = 0;
@@ -250,7 +251,7 @@ static void forget_tasks(struct live_bpf *b)
         bpf_map_delete_elem(b->tasks, &key);
     ring_buffer__consume(b->ring);
     b->ended.len = 0;
-    *b->state = (struct live_state){.generation = b->state->generation + 1};
+    *b->state = (struct live_state){.generation = b->state->generation + 1, .root = (__u32)b->target->pid};
 }
 
 static void add_threads(struct live_bpf *b)

@@ -99,9 +99,9 @@ static __always_inline __u32 key_of(__u32 tid) { return tid ? tid : LIVE_IDLE_BI
 static __always_inline int is_root_here(void)
 {
     struct bpf_pidns_info info = {0};
-    return config.root &&
+    return config.namespace_inode &&
            bpf_get_ns_current_pid_tgid(config.namespace_device, config.namespace_inode, &info, sizeof info) == 0 &&
-           info.tgid == config.root;
+           info.tgid == state.root;
 }
 
 static __always_inline void keep(const struct live_cpu *c)
@@ -281,6 +281,8 @@ SEC("tp_btf/sched_switch") int switched(__u64 *ctx)
         clock_run(t, now);
     }
     load(c, tid, t);
+    if (!t && config.namespace_inode) /* perhaps it is a thread of the root's: its first event tells */
+        c->generation--;
     return 0;
 }
 

@@ -67,18 +67,19 @@ struct live_cpu {     /* of a processor: a copy of the entry of the thread that 
 struct live_config {      /* constants of a load */
     __u32 is_system;      /* all tasks count, else those that are in the map, and what they fork */
     __u32 waits_for_exec; /* nothing counts before the first thread executes a program */
-    /* The process as mtool's own pid namespace numbers it, which is found by these; 0: the host put it into the map */
-    __u32 root, reserved;
+    /* Of mtool's own pid namespace, in whose numbers live_state.root is; 0: the host put all threads into the map. */
     __u64 namespace_device, namespace_inode;
 };
-struct live_state {      /* one, changed by the program */
-    __u64 begun_ns;      /* counting began */
-    __u64 lost;          /* tasks and ended tasks that there was no room for */
-    __u64 idle_ns;       /* no counted thread had a processor or wanted one, while one of them was alive */
-    __u64 idle_since_ns; /* 0: not so now */
-    __s64 active;        /* threads that run or want to */
-    __u32 is_on;         /* 0: nothing is counted */
-    __u32 generation;    /* the host adds 1 when it has changed the map of tasks */
+struct live_state {       /* one, changed by the program */
+    __u64 begun_ns;       /* counting began */
+    __u64 lost;           /* tasks and ended tasks that there was no room for */
+    __u64 idle_ns;        /* no counted thread had a processor or wanted one, while one of them was alive */
+    __u64 idle_since_ns;  /* 0: not so now */
+    __s64 active;         /* threads that run or want to */
+    __u64 apart[8];       /* what changes often from what each event reads */
+    __u32 is_on;          /* 0: nothing is counted */
+    __u32 generation;     /* the host adds 1 when it has changed the map of tasks */
+    __u32 root, reserved; /* with config.namespace_inode: the process that is found when it runs */
 };
 
 #endif
