@@ -27,6 +27,7 @@ struct live_bpf {
     struct ring_buffer *ring;
     struct live_state *state; /* shared with the program */
     int tasks, calls, vectors, cpus;
+    VEC(struct bpf_link *) links; /* programs at tracepoints */
     VEC(struct live_task) ended;
     bool is_first_namespace;
 };
@@ -104,7 +105,10 @@ static bool attach(struct live_bpf *b)
     struct bpf_program *p;
     bpf_object__for_each_program(p, b->object)
     {
-        if (bpf_program__autoload(p) && !bpf_program__attach(p)) /* closed with the object */
+        struct bpf_link *link = bpf_program__autoload(p) ? bpf_program__attach(p) : NULL;
+        if (link)
+            VEC_PUSH(&b->links, link);
+        else if (bpf_program__autoload(p))
             return false;
     }
     return true;
@@ -336,6 +340,9 @@ void live_bpf_close(struct live_bpf *b)
 {
     if (!b)
         return;
+    for (size_t i = 0; i < b->links.len; i++)
+        bpf_link__destroy(b->links.data[i]);
+    VEC_FREE(&b->links);
     ring_buffer__free(b->ring);
     if (b->state)
         munmap(b->state, STATE_BYTES);

@@ -118,7 +118,7 @@ static void page_faults_are_counted(void **state)
     for (int i = 0; i < PAGES; i++)
         pages[4096 * i] = 1;
     assert_true(perf_counter_read(&c, &sum, &part));
-    assert_true(sum >= PAGES && sum < PAGES + 100);
+    assert_true(sum >= PAGES && sum < 1.5 * PAGES);
     assert_true(part > 0.99);
     perf_counter_close(&c);
     munmap(pages, PAGES * 4096);
