@@ -105,7 +105,7 @@ struct cmd_args {
     uint64_t sample_length;
     bool sample_evenly;
     struct cmd_texts caches, allocators;
-    struct cmd_texts files;                     /* of monster run, and the next six */
+    struct cmd_texts files; /* of monster run, and the next six */
     uint64_t memory;
     double limit;
     bool is_virtual;
