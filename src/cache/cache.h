@@ -120,6 +120,8 @@ struct cache; /* opaque */
 struct cache *cache_new(const struct cache_config *config, bool with_causes);
 void cache_free(struct cache *c);
 void cache_run(struct cache *c, const struct cache_ref *refs, size_t count);
+/* The same of one, for who needs to know at once: the levels that missed it, bit 0 is levels[0]. */
+unsigned cache_reach(struct cache *c, const struct cache_ref *ref);
 const struct cache_counts *cache_counts(const struct cache *c, unsigned level);
 
 /* ---- results.c: by cell ---- */

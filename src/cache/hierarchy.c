@@ -314,7 +314,8 @@ INLINED bool is_hit(struct cache *c, struct level *l, const struct cache_ref *r,
 }
 
 /* lacks: the level has not the only line that it reaches. */
-static void run_one(struct cache *c, int at, const struct cache_ref *r, enum cache_kind kind, bool stores, bool lacks)
+static unsigned run_one(struct cache *c, int at, const struct cache_ref *r, enum cache_kind kind, bool stores,
+                        bool lacks)
 {
     struct visit v = {.ref = r, .kind = kind, .stores = stores, .is_modify = r->kind == CACHE_MODIFY};
     v.lacks = (unsigned)lacks << at;
@@ -325,22 +326,24 @@ static void run_one(struct cache *c, int at, const struct cache_ref *r, enum cac
     reach_all(c, at, r, &v);
     if (c->coherence)
         coherence_use(c, &v);
+    return v.missed;
 }
 
 static void add_thread(struct cache *c, unsigned thread);
 
-/* What the references are run with is told once, so that the loop over most does not ask it of each. */
-INLINED void run_ref(struct cache *c, const struct cache_ref *r, bool causes, bool threads)
+/* What the references are run with is told once, so that the loop over most does not ask it of each. Returns the levels
+ * that missed, a bit each. */
+INLINED unsigned run_ref(struct cache *c, const struct cache_ref *r, bool causes, bool threads)
 {
     int at = r->kind == CACHE_FETCH ? c->nearest_code : c->nearest_data;
     bool is_modify = r->kind == CACHE_MODIFY, stores = r->kind == CACHE_WRITE || is_modify, lacks = false;
     enum cache_kind kind = is_modify ? CACHE_READ : (enum cache_kind)r->kind;
     if (at == NO_LEVEL)
-        return;
-    if (is_hit(c, &c->levels[at], r, stores, causes, threads, &lacks))
-        c->levels[at].counts.references[kind]++;
-    else
-        run_one(c, at, r, kind, stores, lacks);
+        return 0;
+    if (!is_hit(c, &c->levels[at], r, stores, causes, threads, &lacks))
+        return run_one(c, at, r, kind, stores, lacks);
+    c->levels[at].counts.references[kind]++;
+    return 0;
 }
 
 /* How many there are before the first of a new thread. */
@@ -408,6 +411,14 @@ void cache_run(struct cache *c, const struct cache_ref *refs, size_t count)
         refs += now;
         count -= now;
     }
+}
+
+unsigned cache_reach(struct cache *c, const struct cache_ref *ref)
+{
+    c->windows.references++;
+    if (!(c->threads >> ref->thread & 1))
+        add_thread(c, ref->thread);
+    return run_ref(c, ref, c->with_causes, true);
 }
 
 /* ---- made ---- */

@@ -6,7 +6,8 @@
  *
  *   run/       commands that start the user's program     profiles/  commands that read what a run left
  *   machine/   commands about the processor               code/      commands about an ELF file
- *   ld/        links, and what they made counts       monster/   user and kernel
+ *   monster/   commands about a whole system
+ *   ld/        links, and what they made counts
  */
 #ifndef MTOOL_CMD_H
 #define MTOOL_CMD_H
@@ -104,10 +105,15 @@ struct cmd_args {
     uint64_t sample_length;
     bool sample_evenly;
     struct cmd_texts caches, allocators;
-    uint64_t pid; /* of monster live */
-    bool system;  /* likewise */
-    double limit; /* likewise, seconds */
+    struct cmd_texts files; /* of monster run, as memory, limit, is_virtual and of are */
+    uint64_t memory;
+    double limit; /* seconds; of monster live too, as are the next three, alone */
+    uint64_t pid;
+    bool system;
     struct cmd_texts without;
+    bool is_virtual;
+    unsigned of;
+    const char *kernel, *figure;                /* of monster prepare and report */
     unsigned form;                              /* of trace */
     uint64_t filter;                            /* of trace */
     unsigned by, sort;                          /* enums of struct report_options */

@@ -1,0 +1,124 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * mtool monster: a command in a guest, user and kernel counted instruction by instruction. */
+#include <errno.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "cmd/cmd.h"
+#include "guest/guest.h"
+#include "monster/monster.h"
+
+enum { TOP = 20, SIGNAL_STATUS = 128, NOT_STARTED = 126 };
+
+int cmd_monster_prepare(const struct cmd_args *a)
+{
+    struct guest *g = NULL;
+    struct strbuf held = {0};
+    diag_hold(&held);
+    if (!a->force && !a->kernel)
+        g = guest_find();
+    diag_hold(NULL);
+    str_free(&held);
+    if (!g && guest_prepare(a->kernel) < 0)
+        return CMD_UNUSABLE;
+    if (!g && !(g = guest_find()))
+        return CMD_FAILED;
+    diag_note("the guest is prepared: Linux %s, in %s; no network is needed any more", g->version, g->folder);
+    guest_free(g);
+    return CMD_DONE;
+}
+
+/* ---- run ---- */
+
+static const char *place_of(const struct cmd_args *a)
+{
+    const char *name = file_base_name(a->rest[0]);
+    if (a->output)
+        return a->output;
+    char *path = arena_printf(a->arena, "%s.monster", name);
+    for (unsigned n = 2; file_exists(path); n++)
+        path = arena_printf(a->arena, "%s.%u.monster", name, n);
+    return path;
+}
+
+static int status_of(const struct monster_result *r)
+{
+    if (r->end == WIRE_NOT_STARTED) {
+        diag_error("monster run: the guest could not start the program: %s", strerror((int)r->status));
+        return NOT_STARTED;
+    }
+    return (int)(r->end == WIRE_SIGNALLED ? SIGNAL_STATUS + r->status : r->status);
+}
+
+static int keep(const struct cmd_args *a, const char *path, struct strbuf *text)
+{
+    struct strbuf report = {0};
+    struct monster_result *r = monster_parse(path, text->data, text->len);
+    if (!r)
+        return CMD_SELF_FAILED;
+    int status = status_of(r), rc = cmd_place_write("monster run", path, text);
+    monster_put_text(r, a->top ? a->top : TOP, &report);
+    monster_free(r);
+    if (!a->quiet)
+        fwrite(report.data, 1, report.len, stderr);
+    str_free(&report);
+    diag_note("Result: %s    To see more: mtool monster report %s", path, path);
+    return rc == CMD_DONE ? status : CMD_SELF_FAILED;
+}
+
+int cmd_monster_run(const struct cmd_args *a)
+{
+    struct strbuf text = {0};
+    const char *path = place_of(a);
+    struct monster_options o = {.argv = a->rest,
+                                .files = a->files.all,
+                                .file_count = a->files.count,
+                                .machine = a->machine,
+                                .memory_mb = a->memory,
+                                .limit_s = a->limit,
+                                .is_virtual = a->is_virtual,
+                                .user_only = a->of == 1,
+                                .kernel_only = a->of == 2};
+    if (cmd_place_check("monster run", path, "", a->force) < 0)
+        return CMD_UNUSABLE;
+    int rc = monster_run(&o, &text);
+    if (rc < 0) {
+        str_free(&text);
+        return rc == -1 ? CMD_UNUSABLE : CMD_SELF_FAILED;
+    }
+    int status = keep(a, path, &text);
+    str_free(&text);
+    return status;
+}
+
+/* ---- report ---- */
+
+static int put(const struct cmd_args *a, struct monster_result *const *r, size_t count, struct strbuf *out)
+{
+    if (a->figure)
+        return monster_put_figure(a->figure, r, count, out);
+    for (size_t i = 0; i < count; i++) {
+        str_puts(out, i && !a->json ? "\n" : "");
+        if (a->json)
+            monster_put_json(r[i], out);
+        else
+            monster_put_text(r[i], a->all ? SIZE_MAX : a->top ? a->top : TOP, out);
+    }
+    return 0;
+}
+
+int cmd_monster_report(const struct cmd_args *a)
+{
+    struct strbuf out = {0};
+    size_t count = (size_t)a->rest_count, n = 0;
+    struct monster_result **r = ARENA_ARRAY(a->arena, struct monster_result *, count);
+    while (n < count && (r[n] = monster_read(a->rest[n])))
+        n++;
+    int rc = n == count ? put(a, r, count, &out) : -1;
+    while (n)
+        monster_free(r[--n]);
+    if (rc == 0)
+        return cmd_print(&out);
+    str_free(&out);
+    return CMD_UNUSABLE;
+}

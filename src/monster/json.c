@@ -1,0 +1,173 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * The result as JSON, schema mtool-monster-1 (doc/monster.md). Unknown is null. */
+#include "monster/impl.h"
+
+#include <math.h>
+
+static const char *const stall_keys[WIRE_STALL_COUNT] = {
+    "read_instruction", "read_data", "uncached", "write", "float", "tlb"};
+static const char *const column_names[] = {
+#define COLUMN(id, name) name,
+#include "wire/monster.def"
+#undef COLUMN
+};
+
+static void put_stalls(struct json *j, const struct monster_result *r, const uint64_t stalls[WIRE_STALL_COUNT])
+{
+    if (!r->machine) {
+        json_null(j, "stalls");
+        return;
+    }
+    json_object(j, "stalls");
+    for (int i = 0; i < WIRE_STALL_COUNT; i++)
+        json_u64(j, stall_keys[i], stalls[i]);
+    json_object_end(j);
+}
+
+static void put_mix(struct json *j, const uint64_t of[WIRE_COLUMN_COUNT])
+{
+    json_object(j, "mix");
+    for (int i = WIRE_NOPS; i <= WIRE_MARKERS; i++)
+        json_u64(j, column_names[i], of[i]);
+    json_object_end(j);
+}
+
+static void put_misses(struct json *j, const char *key, const struct monster_result *r, int side,
+                       enum wire_column references, enum wire_column first, const uint64_t of[WIRE_COLUMN_COUNT])
+{
+    json_object(j, key);
+    json_u64(j, "references", of[references]);
+    json_object(j, "misses");
+    for (size_t l = 0; l < r->levels.len; l++)
+        if (r->level_of[side][l] >= 0)
+            json_u64(j, r->levels.data[l], of[first + (unsigned)r->level_of[side][l]]);
+    json_object_end(j);
+    json_object_end(j);
+}
+
+static void put_sum(struct json *j, const struct monster_result *r, const uint64_t of[WIRE_COLUMN_COUNT])
+{
+    json_u64(j, "instructions", of[WIRE_INSTRUCTIONS]);
+    json_u64(j, "operations", of[WIRE_OPERATIONS]);
+    json_u64(j, "restarts", of[WIRE_RESTARTS]);
+    json_real(j, "cycles", monster_cycles(r, of));
+    json_real(j, "cpi", of[WIRE_OPERATIONS] ? monster_cycles(r, of) / (double)of[WIRE_OPERATIONS] : NAN);
+    put_stalls(j, r, of + WIRE_STALL_FETCH);
+    if (!r->machine)
+        return;
+    put_misses(j, "fetches", r, 1, WIRE_FETCHES, WIRE_FETCH_MISSES, of);
+    put_misses(j, "reads", r, 0, WIRE_READS, WIRE_READ_MISSES, of);
+    put_misses(j, "writes", r, 0, WIRE_WRITES, WIRE_WRITE_MISSES, of);
+    json_u64(j, "uncached", of[WIRE_UNCACHED]);
+    json_u64(j, "tlb_misses", of[WIRE_TLB_MISSES]);
+}
+
+static void put_head(struct json *j, const struct monster_result *r, const struct monster_sums *s)
+{
+    static const char *const ends[] = {"exited", "signalled", "not started"};
+    json_str(j, "schema", "mtool-monster-1");
+    json_str(j, "command", r->command);
+    json_str(j, "mtool_version", r->version);
+    json_str(j, "kernel", r->kernel);
+    json_object(j, "end");
+    json_str(j, "how", r->end <= WIRE_NOT_STARTED ? ends[r->end] : NULL);
+    json_u64(j, "value", r->status);
+    json_object_end(j);
+    json_str(j, "model", r->machine);
+    json_str(j, "caches", r->caches);
+    json_u64(j, "clock_ns", r->clock_ns);
+    json_real(j, "idle_ns", s->idle_ns);
+    json_object(j, "instructions");
+    json_u64(j, "user", s->mode[MONSTER_USER].of[WIRE_INSTRUCTIONS]);
+    json_u64(j, "kernel", s->mode[MONSTER_KERNEL].of[WIRE_INSTRUCTIONS]);
+    json_object_end(j);
+    json_object(j, "cycles");
+    json_real(j, "user", s->mode[MONSTER_USER].cycles);
+    json_real(j, "kernel", s->kernel_busy.cycles);
+    json_real(j, "idle", s->idle_cycles);
+    json_object_end(j);
+}
+
+static void put_regions(struct json *j, const struct monster_result *r, const struct monster_sums *s)
+{
+    json_array(j, "regions");
+    json_object(j, NULL);
+    json_str(j, "name", "user");
+    json_str(j, "mode", "user");
+    put_sum(j, r, s->mode[MONSTER_USER].of);
+    json_object_end(j);
+    for (int k = 0; k < MONSTER_REGION_COUNT; k++) {
+        json_object(j, NULL);
+        json_str(j, "name", monster_region_names[k]);
+        json_str(j, "mode", "kernel");
+        put_sum(j, r, s->region[k].of);
+        json_object_end(j);
+    }
+    json_array_end(j);
+    json_object(j, "mix");
+    json_object(j, "user");
+    put_mix(j, s->mode[MONSTER_USER].of);
+    json_object_end(j);
+    json_object(j, "kernel");
+    put_mix(j, s->kernel_busy.of);
+    json_object_end(j);
+    json_object_end(j);
+}
+
+static void put_totals(struct json *j, const char *key, const struct monster_result *r, const struct monster_totals *t)
+{
+    json_object(j, key);
+    json_u64(j, "instructions", t->instructions);
+    if (r->machine)
+        json_u64(j, "operations", t->operations);
+    else
+        json_null(j, "operations");
+    put_stalls(j, r, t->stalls);
+    json_object_end(j);
+}
+
+static void put_processes(struct json *j, const struct monster_result *r)
+{
+    json_array(j, "processes");
+    for (size_t i = 0; i < r->processes.len; i++) {
+        const struct monster_process *p = &r->processes.data[i];
+        json_object(j, NULL);
+        json_u64(j, "pid", p->pid);
+        json_str(j, "name", p->name);
+        put_totals(j, "user", r, &p->of[MONSTER_USER]);
+        put_totals(j, "kernel", r, &p->of[MONSTER_KERNEL]);
+        json_object_end(j);
+    }
+    json_array_end(j);
+}
+
+static void put_functions(struct json *j, const struct monster_result *r)
+{
+    json_array(j, "functions");
+    for (size_t i = 0; i < r->functions.len; i++) {
+        const struct monster_function *f = &r->functions.data[i];
+        json_object(j, NULL);
+        json_str(j, "function", f->name);
+        json_str(j, "module", *f->module ? f->module : NULL);
+        json_str(j, "mode", monster_mode_name((enum monster_mode)f->is_kernel));
+        json_str(j, "region", f->is_kernel ? monster_region_names[monster_region_of(f)] : "user");
+        json_hex(j, "address", f->address);
+        put_sum(j, r, f->of);
+        json_object_end(j);
+    }
+    json_array_end(j);
+}
+
+void monster_put_json(const struct monster_result *r, struct strbuf *out)
+{
+    struct json j;
+    struct monster_sums s = monster_sum_up(r);
+    json_init(&j, out, true);
+    json_object(&j, NULL);
+    put_head(&j, r, &s);
+    put_regions(&j, r, &s);
+    put_processes(&j, r);
+    put_functions(&j, r);
+    json_object_end(&j);
+    str_puts(out, "\n");
+}

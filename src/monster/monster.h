@@ -1,0 +1,105 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * monster: a command, run in the guest under the emulator with the plugin, into one result, and the result into text,
+ * JSON and the figures of the paper (Nagle, Uhlig and Mudge, Monster, 1992). doc/monster.md says what each means.
+ */
+#ifndef MTOOL_MONSTER_MONSTER_H
+#define MTOOL_MONSTER_MONSTER_H
+
+#include "base/base.h"
+#include "wire/monster.h"
+
+enum monster_mode { MONSTER_USER, MONSTER_KERNEL, MONSTER_MODE_COUNT };
+const char *monster_mode_name(enum monster_mode m); /* "user", "kernel" */
+
+/* ---- result.c ---- */
+
+struct monster_totals {
+    uint64_t instructions, operations;
+    uint64_t stalls[WIRE_STALL_COUNT]; /* cycles */
+};
+struct monster_function {
+    bool is_kernel;
+    uint64_t address; /* the kernel's as executed, others' as in the file; 0: code of no known function */
+    const char *module, *name;
+    uint64_t of[WIRE_COLUMN_COUNT];
+};
+struct monster_process {
+    uint64_t pid;
+    const char *name;
+    struct monster_totals of[MONSTER_MODE_COUNT];
+};
+struct monster_result {
+    struct arena *arena;
+    const char *path, *command, *kernel, *version; /* of the guest's kernel; of mtool */
+    const char *machine, *caches;                  /* NULL: counted only */
+    VEC(const char *) levels;                      /* names; of those nearest to each side both */
+    int level_of[2][WIRE_LEVELS_MAX];              /* data, code: which misses are levels[i]'s; -1: none */
+    double width, ghz;
+    unsigned shift;    /* an instruction takes 1 << shift ns of the guest's clock */
+    uint64_t clock_ns; /* of that, from begin to end */
+    enum wire_end end;
+    uint64_t status;
+    struct monster_totals total[MONSTER_MODE_COUNT];
+    VEC(struct monster_process) processes;
+    VEC(struct monster_function) functions;
+};
+/* Of a file. NULL after one line: it is not there, no result of ours, not whole. */
+struct monster_result *monster_read(const char *path);
+/* Of memory; `name` stands for it in messages. */
+struct monster_result *monster_parse(const char *name, const char *text, size_t len);
+void monster_free(struct monster_result *r);
+
+/* ---- sums.c ---- */
+
+enum monster_region {
+#define REGION(id, name, label, patterns) MONSTER_##id,
+#include "monster/regions.def"
+#undef REGION
+    MONSTER_REGION_COUNT
+};
+extern const char *const monster_region_names[MONSTER_REGION_COUNT];     /* "idle", "block_copy", ... in JSON */
+extern const char *const monster_region_labels[MONSTER_REGION_COUNT];    /* "idle", "block copy" */
+enum monster_region monster_region_of(const struct monster_function *f); /* of the kernel's; user code has no region */
+
+struct monster_sum {
+    uint64_t of[WIRE_COLUMN_COUNT];
+    double cycles; /* NAN without a machine */
+};
+struct monster_sums {
+    struct monster_sum mode[MONSTER_MODE_COUNT]; /* the kernel's with its idle loop */
+    struct monster_sum region[MONSTER_REGION_COUNT];
+    struct monster_sum kernel_busy; /* without the idle loop */
+    double idle_ns;                 /* the processor halted */
+    double idle_cycles;             /* halted and in the idle loop, as the machine's cycles; NAN */
+};
+struct monster_sums monster_sum_up(const struct monster_result *r);
+double monster_cycles(const struct monster_result *r, const uint64_t of[WIRE_COLUMN_COUNT]); /* NAN: no machine */
+/* Cycles for an operation; NAN if there are none. */
+double monster_cpi(const struct monster_sum *s);
+uint64_t monster_stalls(const uint64_t of[WIRE_COLUMN_COUNT]);
+
+/* ---- text.c, json.c, figures.c ---- */
+
+void monster_put_text(const struct monster_result *r, size_t top, struct strbuf *out);
+void monster_put_json(const struct monster_result *r, struct strbuf *out);
+/* A figure of the paper, "4" to "10", or "table1", of results beside each other. 0, or -1 after one line: no such
+ * figure, or the results lack what it needs. */
+int monster_put_figure(const char *which, struct monster_result *const *r, size_t count, struct strbuf *out);
+
+/* ---- run.c ---- */
+
+struct monster_options {
+    const char *const *argv; /* ends in NULL */
+    const char *const *files;
+    size_t file_count;
+    const char *machine; /* a description's file, a shipped one's name, or NULL: count only */
+    uint64_t memory_mb;  /* 0: as much as the files need, and 512 */
+    double limit_s;      /* 0: 600 */
+    bool is_virtual, user_only, kernel_only;
+};
+/* What it wrote to its standard output and error is passed on. *result: the text of the result, the caller's. 0, or
+ * after one line -1: the command or an option cannot be used; -2: the guest failed. */
+int monster_run(const struct monster_options *o, struct strbuf *result);
+
+#endif

@@ -1,0 +1,249 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * The result's file: lines of text, a key and what belongs to it (doc/monster.md). mtool's own lines come first, then
+ * the plugin's. */
+#include "monster/monster.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+struct reader {
+    struct monster_result *r;
+    const char *name;
+    unsigned line;
+    int column[WIRE_COLUMN_COUNT]; /* of the file's columns: which of ours; -1: unknown here */
+    unsigned columns;
+    bool is_whole;
+};
+
+const char *monster_mode_name(enum monster_mode m) { return m == MONSTER_USER ? "user" : "kernel"; }
+
+static const char *const column_names[] = {
+#define COLUMN(id, name) name,
+#include "wire/monster.def"
+#undef COLUMN
+};
+
+static int wrong(const struct reader *p, const char *what) { return diag_error("%s:%u: %s", p->name, p->line, what); }
+
+static uint64_t take_number(char **at, int base)
+{
+    *at += strspn(*at, " ");
+    return strtoull(*at, at, base);
+}
+
+static void take_totals(char **at, struct monster_totals *t)
+{
+    t->instructions = take_number(at, 10);
+    t->operations = take_number(at, 10);
+    for (unsigned i = 0; i < WIRE_STALL_COUNT; i++)
+        t->stalls[i] = take_number(at, 10);
+}
+
+static char *behind_tab(char *text)
+{
+    char *tab = strchr(text, '\t');
+    if (!tab)
+        return text + strlen(text);
+    *tab = 0;
+    return tab + 1;
+}
+
+/* ---- lines ---- */
+
+static int take_columns(struct reader *p, char *rest)
+{
+    char *state = NULL;
+    for (char *w = strtok_r(rest, " ", &state); w; w = strtok_r(NULL, " ", &state)) {
+        int which = -1;
+        for (int i = 0; i < WIRE_COLUMN_COUNT; i++)
+            if (strcmp(w, column_names[i]) == 0)
+                which = i;
+        if (p->columns == WIRE_COLUMN_COUNT)
+            return wrong(p, "more columns than this mtool knows: it was made by a newer one");
+        p->column[p->columns++] = which;
+    }
+    return 0;
+}
+
+static int take_function(struct reader *p, char *rest)
+{
+    struct monster_function f = {.is_kernel = strncmp(rest, "kernel ", 7) == 0};
+    char *module = behind_tab(rest), *name = behind_tab(module);
+    if (!f.is_kernel && strncmp(rest, "user ", 5) != 0)
+        return wrong(p, "a function is of 'user' or 'kernel'");
+    rest = strchr(rest, ' ');
+    f.address = take_number(&rest, 16);
+    for (unsigned i = 0; i < p->columns; i++) {
+        uint64_t value = take_number(&rest, 10);
+        if (p->column[i] >= 0)
+            f.of[p->column[i]] = value;
+    }
+    f.module = arena_strdup(p->r->arena, module);
+    f.name = arena_strdup(p->r->arena, *name ? name : "[unknown]");
+    VEC_PUSH(&p->r->functions, f);
+    return 0;
+}
+
+static int take_process(struct reader *p, char *rest)
+{
+    struct monster_process q = {.pid = 0};
+    char *name = behind_tab(rest);
+    q.pid = take_number(&rest, 10);
+    take_totals(&rest, &q.of[MONSTER_USER]);
+    take_totals(&rest, &q.of[MONSTER_KERNEL]);
+    q.name = arena_strdup(p->r->arena, str_printable(p->r->arena, name));
+    VEC_PUSH(&p->r->processes, q);
+    return 0;
+}
+
+static int take_total(struct reader *p, char *rest)
+{
+    bool is_kernel = strncmp(rest, "kernel", 6) == 0;
+    rest += strcspn(rest, " ");
+    take_totals(&rest, &p->r->total[is_kernel]);
+    return 0;
+}
+
+/* "L1:0:-1 ...": its name, and of data and code which misses are its. */
+static int take_levels(struct reader *p, char *rest)
+{
+    char *state = NULL;
+    for (char *w = strtok_r(rest, " ", &state); w; w = strtok_r(NULL, " ", &state)) {
+        char *colon = strchr(w, ':'), *at = colon ? colon + 1 : w;
+        if (!colon || p->r->levels.len == WIRE_LEVELS_MAX)
+            return wrong(p, "a level is NAME:DATA:CODE, at most four");
+        *colon = 0;
+        size_t i = p->r->levels.len;
+        p->r->level_of[0][i] = (int)strtol(at, &at, 10);
+        p->r->level_of[1][i] = *at ? (int)strtol(at + 1, &at, 10) : -1;
+        for (int side = 0; side < 2; side++)
+            if (p->r->level_of[side][i] < -1 || p->r->level_of[side][i] >= WIRE_LEVELS_MAX)
+                return wrong(p, "a level's misses are one of four");
+        VEC_PUSH(&p->r->levels, arena_strdup(p->r->arena, w));
+    }
+    return 0;
+}
+
+static int take_end(struct reader *p, char *rest)
+{
+    p->r->end = (enum wire_end)take_number(&rest, 10);
+    p->r->status = take_number(&rest, 10);
+    return 0;
+}
+
+static int take_whole(struct reader *p, char *rest)
+{
+    (void)rest;
+    p->is_whole = true;
+    return 0;
+}
+
+#define TEXT_LINE(member)                                                                                              \
+    static int take_##member(struct reader *p, char *rest)                                                             \
+    {                                                                                                                  \
+        p->r->member = arena_strdup(p->r->arena, rest);                                                                \
+        return 0;                                                                                                      \
+    }
+TEXT_LINE(command)
+TEXT_LINE(kernel)
+TEXT_LINE(version)
+TEXT_LINE(machine)
+TEXT_LINE(caches)
+#undef TEXT_LINE
+#define NUMBER_LINE(member, type)                                                                                      \
+    static int take_##member(struct reader *p, char *rest)                                                             \
+    {                                                                                                                  \
+        p->r->member = (type)strtod(rest, NULL);                                                                       \
+        return 0;                                                                                                      \
+    }
+NUMBER_LINE(width, double)
+NUMBER_LINE(ghz, double)
+#undef NUMBER_LINE
+
+static int take_shift(struct reader *p, char *rest)
+{
+    uint64_t shift = take_number(&rest, 10);
+    p->r->shift = (unsigned)shift;
+    return shift < 32 ? 0 : wrong(p, "the shift of the clock is below 32");
+}
+
+static int take_clock_ns(struct reader *p, char *rest)
+{
+    p->r->clock_ns = take_number(&rest, 10);
+    return 0;
+}
+
+static const struct {
+    const char *key;
+    int (*take)(struct reader *p, char *rest);
+} keys[] = {
+    {"command", take_command}, {"kernel", take_kernel},   {"version", take_version},   {"machine", take_machine},
+    {"caches", take_caches},   {"levels", take_levels},   {"width", take_width},       {"ghz", take_ghz},
+    {"shift", take_shift},     {"clock", take_clock_ns},  {"end", take_end},           {"total", take_total},
+    {"process", take_process}, {"columns", take_columns}, {"function", take_function}, {"whole", take_whole},
+};
+
+static int take_line(struct reader *p, char *line)
+{
+    char *rest = strchr(line, ' ');
+    if (rest)
+        *rest++ = 0;
+    for (size_t i = 0; i < ARRAY_LEN(keys); i++)
+        if (strcmp(keys[i].key, line) == 0)
+            return keys[i].take(p, rest ? rest : line + strlen(line));
+    return 0; /* a newer mtool's */
+}
+
+/* ---- whole files ---- */
+
+#define HEAD "mtool-monster 1\n"
+
+struct monster_result *monster_parse(const char *name, const char *text, size_t len)
+{
+    struct monster_result *r = xmalloc(sizeof *r);
+    r->arena = arena_new();
+    r->path = arena_strdup(r->arena, name);
+    r->width = 1;
+    r->command = r->kernel = r->version = "";
+    struct reader p = {.r = r, .name = name};
+    char *copy = arena_strndup(r->arena, text, len), *next;
+    int rc = 0;
+    if (len < strlen(HEAD) || memcmp(text, HEAD, strlen(HEAD)) != 0)
+        rc = diag_error("%s is no result of mtool monster run", name);
+    for (char *line = copy; rc == 0 && *line; line = next) {
+        size_t n = strcspn(line, "\n");
+        next = line + n + (line[n] != 0);
+        line[n] = 0;
+        p.line++;
+        rc = take_line(&p, line);
+    }
+    if (rc == 0 && !p.is_whole)
+        rc = diag_error("%s is not whole: it was cut off", name);
+    if (rc == 0)
+        return r;
+    monster_free(r);
+    return NULL;
+}
+
+struct monster_result *monster_read(const char *path)
+{
+    struct file_bytes f;
+    if (file_map(path, &f) < 0) {
+        diag_error("cannot read %s: %s", path, strerror(errno));
+        return NULL;
+    }
+    struct monster_result *r = monster_parse(path, (const char *)f.data, f.len);
+    file_unmap(&f);
+    return r;
+}
+
+void monster_free(struct monster_result *r)
+{
+    if (!r)
+        return;
+    VEC_FREE(&r->levels);
+    VEC_FREE(&r->processes);
+    VEC_FREE(&r->functions);
+    arena_free(r->arena);
+    free(r);
+}

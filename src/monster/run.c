@@ -1,0 +1,304 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * A command run in the guest: the steps. */
+#include "monster/monster.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <math.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "guest/guest.h"
+#include "machine/machine.h"
+
+enum { MB = 1 << 20, MEMORY_MAX_MB = 3000, SPARE_MB = 512, SHIFT_MAX = 7, LIMIT_S = 600, PATH_LEN = 4096 };
+
+struct job {
+    const struct monster_options *o;
+    struct arena *a;
+    struct guest *guest;
+    struct guest_tree *tree;
+    const char *folder; /* of the job's own files */
+    const char *program, *machine;
+    double ghz;
+    struct guest_boot boot;
+};
+
+static const char *part(const struct job *j, const char *name) { return arena_printf(j->a, "%s/%s", j->folder, name); }
+
+static int write_part(const char *path, const struct strbuf *text)
+{
+    return file_write_whole(path, text->data ? text->data : "", text->len, 0600) == 0
+               ? 0
+               : diag_error("cannot write %s: %s", path, strerror(errno));
+}
+
+/* ---- the command ---- */
+
+static const char *find_in_path(struct arena *a, const char *name)
+{
+    const char *path = getenv("PATH");
+    if (strchr(name, '/'))
+        return access(name, X_OK) == 0 ? name : NULL;
+    for (path = path ? path : "/usr/bin:/bin"; *path; path += strspn(path, ":")) {
+        size_t len = strcspn(path, ":");
+        char *at = arena_printf(a, "%.*s/%s", (int)len, path, name);
+        if (access(at, X_OK) == 0)
+            return at;
+        path += len;
+    }
+    return NULL;
+}
+
+static int find_program(struct job *j)
+{
+    const char *at = find_in_path(j->a, j->o->argv[0]);
+    char here[PATH_LEN];
+    struct stat st;
+    if (!at)
+        return diag_error("monster run: there is no program %s", j->o->argv[0]);
+    if (stat(at, &st) < 0 || !S_ISREG(st.st_mode))
+        return diag_error("monster run: %s is no program", at);
+    j->program = *at == '/' || !getcwd(here, sizeof here) ? at : arena_printf(j->a, "%s/%s", here, at);
+    return 0;
+}
+
+/* The program, what the user names, and the arguments that are files here. */
+static int add_files(struct job *j)
+{
+    struct stat st;
+    static const char *const usual[] = {"/etc/ld.so.cache", "/etc/passwd", "/etc/group"};
+    if (guest_tree_add(j->tree, j->program) < 0)
+        return -1;
+    for (size_t i = 0; i < j->o->file_count; i++)
+        if (guest_tree_add(j->tree, j->o->files[i]) < 0)
+            return -1;
+    for (size_t i = 1; j->o->argv[i]; i++)
+        if (stat(j->o->argv[i], &st) == 0 && S_ISREG(st.st_mode) && guest_tree_add(j->tree, j->o->argv[i]) < 0)
+            return -1;
+    for (size_t i = 0; i < ARRAY_LEN(usual); i++)
+        if (file_exists(usual[i]) && guest_tree_add(j->tree, usual[i]) < 0)
+            return -1;
+    return 0;
+}
+
+/* A file or a pipe is read by the guest's program as by any; a terminal is not. */
+static int add_input(struct job *j, const char **input)
+{
+    struct stat st;
+    char buffer[1 << 16];
+    struct strbuf text = {0};
+    ssize_t n;
+    *input = "";
+    if (fstat(STDIN_FILENO, &st) < 0 || !(S_ISREG(st.st_mode) || S_ISFIFO(st.st_mode)))
+        return 0;
+    while ((n = read(STDIN_FILENO, buffer, sizeof buffer)) > 0 || (n < 0 && errno == EINTR))
+        if (n > 0)
+            str_put(&text, buffer, (size_t)n);
+    int rc = n < 0 ? diag_error("monster run: cannot read standard input: %s", strerror(errno)) : 0;
+    guest_tree_add_text(j->tree, "/mtool/stdin", text.data ? text.data : "", text.len);
+    str_free(&text);
+    *input = "/mtool/stdin";
+    return rc;
+}
+
+static int add_command(struct job *j)
+{
+    static const char *const environment[] = {
+        "PATH=/usr/local/bin:/usr/bin:/bin:/usr/local/sbin:/usr/sbin:/sbin:/mtool/bin", "HOME=/root", "TERM=dumb",
+        "LC_ALL=C"};
+    const char *input, *plugin = guest_own_file(j->a, "mtool-monster.so"), *init = guest_own_file(j->a, "monster-init");
+    char here[PATH_LEN];
+    VEC(const char *) words = {0};
+    size_t argc = 0;
+    if (!plugin || !init || add_input(j, &input) < 0)
+        return -1;
+    if (!getcwd(here, sizeof here))
+        return diag_error("monster run: the current folder: %s", strerror(errno));
+    guest_tree_add_folder(j->tree, here);
+    while (j->o->argv[argc])
+        argc++;
+    const char *head[] = {"run",
+                          arena_printf(j->a, "%llu", (unsigned long long)j->boot.memory_bytes),
+                          here,
+                          input,
+                          arena_printf(j->a, "%zu", argc + 1),
+                          j->program};
+    for (size_t i = 0; i < ARRAY_LEN(head); i++)
+        VEC_PUSH(&words, head[i]);
+    for (size_t i = 0; i < argc; i++)
+        VEC_PUSH(&words, j->o->argv[i]);
+    for (size_t i = 0; i < ARRAY_LEN(environment); i++)
+        VEC_PUSH(&words, environment[i]);
+    VEC_PUSH(&words, NULL);
+    j->boot.plugin = plugin;
+    int rc = guest_tree_add_base(j->tree, init, file_exists(j->guest->busybox) ? j->guest->busybox : NULL, words.data);
+    VEC_FREE(&words);
+    return rc;
+}
+
+/* ---- the machine ---- */
+
+/* The file of a description, or the name of one that is built in, which is written into the job's folder. */
+static int find_machine(struct job *j, const char *wanted)
+{
+    const char *name, *text;
+    size_t len = strlen(wanted);
+    for (size_t i = 0; !strchr(wanted, '/') && (text = machine_shipped_text(i, &name)); i++)
+        if (strncmp(name, wanted, len) == 0 && strcmp(name + len, ".machine") == 0) {
+            struct strbuf copy = {0};
+            str_puts(&copy, text);
+            j->machine = part(j, "machine");
+            int rc = write_part(j->machine, &copy);
+            str_free(&copy);
+            return rc;
+        }
+    j->machine = file_real_path(j->a, wanted);
+    return j->machine ? 0
+                      : diag_error("monster run: there is no machine '%s': it is a description's file, or the name of "
+                                   "one that is built in, as decstation-3100 and generic-core",
+                                   wanted);
+}
+
+static int choose_machine(struct job *j)
+{
+    struct machine *m;
+    if (!j->o->machine)
+        return 0;
+    if (find_machine(j, j->o->machine) < 0 || machine_read(j->machine, &m) < 0)
+        return -1;
+    j->ghz = m->tsc_ghz;
+    machine_free(m);
+    return 0;
+}
+
+/* The guest's clock at about the machine's speed, an instruction a cycle, where that is slower than 1 GHz: so that
+ * its timer interrupts, and disks, come as often. */
+static unsigned shift_of(double ghz)
+{
+    return ghz > 0 && ghz < 1 ? (unsigned)fmin(fmax(round(log2(1 / ghz)), 0), SHIFT_MAX) : 0;
+}
+
+/* ---- booted ---- */
+
+static int write_settings(const struct job *j)
+{
+    struct strbuf s = {0};
+    str_printf(&s, "output %s\nstreams %s\n", part(j, "result"), j->folder);
+    str_printf(&s, "symbols %s\nmodules %s\n", j->guest->symbols, part(j, "modules"));
+    str_printf(&s, "ram-bytes %llu\nregion %llu\n", (unsigned long long)j->boot.memory_bytes,
+               (unsigned long long)j->boot.memory_bytes);
+    str_printf(&s, "task-pid %llu\ntask-comm %llu\ntask-mm %llu\n", (unsigned long long)j->guest->task_pid,
+               (unsigned long long)j->guest->task_comm, (unsigned long long)j->guest->task_mm);
+    if (j->machine)
+        str_printf(&s, "machine %s\n", j->machine);
+    str_puts(&s, j->o->is_virtual ? "virtual\n" : "");
+    str_puts(&s, j->o->user_only ? "user-only\n" : j->o->kernel_only ? "kernel-only\n" : "");
+    int rc = write_part(j->boot.settings, &s);
+    str_free(&s);
+    return rc;
+}
+
+static uint64_t bytes_of(const struct guest_tree *t)
+{
+    uint64_t sum = 0;
+    struct stat st;
+    for (size_t i = 0; i < t->nodes.len; i++)
+        sum += t->nodes.data[i].source && stat(t->nodes.data[i].source, &st) == 0 ? (uint64_t)st.st_size
+                                                                                  : t->nodes.data[i].len;
+    return sum;
+}
+
+/* The archive and what is unpacked of it, both, and room for the program. */
+static int choose_memory(struct job *j)
+{
+    uint64_t need = 2 * bytes_of(j->tree) / MB + SPARE_MB, mb = j->o->memory_mb ? j->o->memory_mb : ALIGN_UP(need, 64);
+    if (mb > MEMORY_MAX_MB)
+        return diag_error("monster run: the guest would need %llu MB; it can have %d, so fewer or smaller files",
+                          (unsigned long long)mb, MEMORY_MAX_MB);
+    j->boot.memory_bytes = mb * MB;
+    return 0;
+}
+
+static int make_guest(struct job *j)
+{
+    j->boot.kernel = j->guest->kernel;
+    j->boot.folder = j->folder;
+    j->boot.archive = part(j, "archive");
+    j->boot.settings = part(j, "settings");
+    j->boot.shift = shift_of(j->ghz);
+    j->boot.limit_s = j->o->limit_s > 0 ? j->o->limit_s : LIMIT_S;
+    if (choose_memory(j) < 0 || add_command(j) < 0 || write_settings(j) < 0 ||
+        guest_archive_write(j->tree, j->boot.archive) < 0 || guest_modules_write(j->tree, part(j, "modules")) < 0)
+        return -1;
+    return 0;
+}
+
+/* ---- told ---- */
+
+static int pass_on(const char *path, int fd)
+{
+    struct file_bytes f;
+    size_t done = 0;
+    if (file_map(path, &f) < 0)
+        return 0; /* nothing was written */
+    while (done < f.len) {
+        ssize_t n = write(fd, f.data + done, f.len - done);
+        if (n < 0 && errno != EINTR)
+            break;
+        done += n > 0 ? (size_t)n : 0;
+    }
+    bool is_whole = done == f.len;
+    file_unmap(&f);
+    return is_whole ? 0 : diag_error("monster run: cannot pass on the program's output: %s", strerror(errno));
+}
+
+static int make_result(const struct job *j, struct strbuf *out)
+{
+    struct file_bytes f;
+    str_printf(out, "mtool-monster 1\nversion " MTOOL_VERSION "\nkernel %s\nshift %u\ncommand", j->guest->version,
+               j->boot.shift);
+    for (size_t i = 0; j->o->argv[i]; i++)
+        str_printf(out, " %s", str_printable(j->a, j->o->argv[i]));
+    str_puts(out, "\n");
+    if (file_map(part(j, "result"), &f) < 0)
+        return diag_error("the plugin left no result: %s", strerror(errno));
+    str_put(out, f.data, f.len);
+    file_unmap(&f);
+    return 0;
+}
+
+static int do_job(struct job *j, struct strbuf *result)
+{
+    if (!(j->guest = guest_find()) || find_program(j) < 0 || choose_machine(j) < 0 || add_files(j) < 0 ||
+        make_guest(j) < 0)
+        return -1;
+    if (guest_boot(&j->boot) < 0)
+        return -2;
+    if (pass_on(arena_printf(j->a, "%s/stream.%d", j->folder, WIRE_STDOUT), STDOUT_FILENO) < 0 ||
+        pass_on(arena_printf(j->a, "%s/stream.%d", j->folder, WIRE_STDERR), STDERR_FILENO) < 0)
+        return -2;
+    return make_result(j, result) < 0 ? -2 : 0;
+}
+
+int monster_run(const struct monster_options *o, struct strbuf *result)
+{
+    struct job j = {.o = o, .a = arena_new(), .tree = guest_tree_new()};
+    const char *tmp = getenv("TMPDIR");
+    char *folder = arena_printf(j.a, "%s/mtool-monster.XXXXXX", tmp && *tmp ? tmp : "/tmp");
+    int rc = guest_emulator() ? 0 : -1;
+    if (rc == 0 && !mkdtemp(folder))
+        rc = diag_error("cannot write into %s: %s", tmp && *tmp ? tmp : "/tmp", strerror(errno));
+    else if (rc == 0) {
+        j.folder = folder;
+        rc = do_job(&j, result);
+        guest_remove_folder(folder);
+    }
+    guest_free(j.guest);
+    guest_tree_free(j.tree);
+    arena_free(j.a);
+    guest_pass_signal_on();
+    return rc;
+}

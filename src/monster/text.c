@@ -1,0 +1,147 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * The result as text: modes, stalls, processes, functions. */
+#include "monster/impl.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+const char *const monster_stall_labels[WIRE_STALL_COUNT] = {"fetch", "read", "uncached", "write", "float", "tlb"};
+
+const char *monster_grouped(struct arena *a, double x)
+{
+    char digits[64], out[96];
+    size_t n = 0, len;
+    if (!isfinite(x))
+        return "-";
+    snprintf(digits, sizeof digits, "%.0f", x);
+    len = strlen(digits);
+    for (size_t i = 0; i < len; i++) {
+        if (i && (len - i) % 3 == 0 && digits[i - 1] != '-')
+            out[n++] = ',';
+        out[n++] = digits[i];
+    }
+    out[n] = 0;
+    return arena_strdup(a, out);
+}
+
+const char *monster_fixed(struct arena *a, double x, int digits)
+{
+    return isfinite(x) ? arena_printf(a, "%.*f", digits, x) : "-";
+}
+
+static void put_mode(struct arena *a, struct strbuf *out, const char *name, const struct monster_sum *s, double whole)
+{
+    str_printf(out, "  %-14s %16s %16s %16s %7s %7s\n", name, monster_grouped(a, (double)s->of[WIRE_INSTRUCTIONS]),
+               monster_grouped(a, (double)s->of[WIRE_OPERATIONS]), monster_grouped(a, s->cycles),
+               monster_fixed(a, monster_cpi(s), 2), monster_fixed(a, 100 * s->cycles / whole, 1));
+}
+
+static void put_modes(struct arena *a, const struct monster_result *r, const struct monster_sums *s, struct strbuf *out)
+{
+    double whole = s->mode[MONSTER_USER].cycles + s->kernel_busy.cycles + s->idle_cycles;
+    str_printf(out, "\n  %-14s %16s %16s %16s %7s %7s\n", "", "instructions", "operations", "cycles", "CPI", "% time");
+    put_mode(a, out, "user", &s->mode[MONSTER_USER], whole);
+    put_mode(a, out, "kernel", &s->kernel_busy, whole);
+    put_mode(a, out, "idle loop", &s->region[MONSTER_IDLE], whole);
+    double halted = s->idle_cycles - s->region[MONSTER_IDLE].cycles;
+    str_printf(out, "  %-14s %16s %16s %16s %7s %7s   %.6f s\n", "halted", "-", "-", monster_grouped(a, halted), "-",
+               monster_fixed(a, 100 * halted / whole, 1), s->idle_ns / 1e9);
+    if (!r->machine)
+        str_puts(out, "  Cycles need a machine: monster run --model\n");
+}
+
+static void put_stalls(struct arena *a, const struct monster_sums *s, struct strbuf *out)
+{
+    str_printf(out, "\n  %-14s", "stall cycles");
+    for (int i = 0; i < WIRE_STALL_COUNT; i++)
+        str_printf(out, " %13s", monster_stall_labels[i]);
+    for (int k = 0; k < MONSTER_MODE_COUNT; k++) {
+        const struct monster_sum *m = k ? &s->kernel_busy : &s->mode[0];
+        str_printf(out, "\n  %-14s", monster_mode_name((enum monster_mode)k));
+        for (int i = 0; i < WIRE_STALL_COUNT; i++)
+            str_printf(out, " %13s", monster_grouped(a, (double)m->of[WIRE_STALL_FETCH + i]));
+    }
+    str_puts(out, "\n");
+}
+
+static void put_misses(struct arena *a, const struct monster_result *r, const struct monster_sums *s,
+                       struct strbuf *out)
+{
+    static const struct {
+        const char *label;
+        enum wire_column references, misses;
+        int side;
+    } kinds[] = {{"fetches", WIRE_FETCHES, WIRE_FETCH_MISSES, 1},
+                 {"reads", WIRE_READS, WIRE_READ_MISSES, 0},
+                 {"writes", WIRE_WRITES, WIRE_WRITE_MISSES, 0}};
+    str_printf(out, "\n  %-14s %-8s %16s   misses", "references", "", "");
+    for (size_t i = 0; i < ARRAY_LEN(kinds); i++)
+        for (int k = 0; k < MONSTER_MODE_COUNT; k++) {
+            const uint64_t *of = s->mode[k].of;
+            str_printf(out, "\n  %-14s %-8s %16s  ", k ? "" : kinds[i].label, monster_mode_name((enum monster_mode)k),
+                       monster_grouped(a, (double)of[kinds[i].references]));
+            for (size_t l = 0; l < r->levels.len; l++) {
+                int at = r->level_of[kinds[i].side][l];
+                if (at >= 0)
+                    str_printf(out, " %s %s ", r->levels.data[l],
+                               monster_grouped(a, (double)of[kinds[i].misses + (unsigned)at]));
+            }
+        }
+    str_puts(out, "\n");
+}
+
+static int by_instructions(const void *a, const void *b)
+{
+    const struct monster_function *const *x = a, *const *y = b;
+    uint64_t m = (*x)->of[WIRE_OPERATIONS] + monster_stalls((*x)->of);
+    uint64_t n = (*y)->of[WIRE_OPERATIONS] + monster_stalls((*y)->of);
+    return m != n ? (m < n ? 1 : -1) : strcmp((*x)->name, (*y)->name);
+}
+
+static void put_processes(struct arena *a, const struct monster_result *r, struct strbuf *out)
+{
+    str_printf(out, "\n  %-20s %6s %18s %18s\n", "process", "", "user instructions", "kernel");
+    for (size_t i = 0; i < r->processes.len; i++) {
+        const struct monster_process *p = &r->processes.data[i];
+        str_printf(out, "  %-20s %6llu %18s %18s\n", p->name, (unsigned long long)p->pid,
+                   monster_grouped(a, (double)p->of[MONSTER_USER].instructions),
+                   monster_grouped(a, (double)p->of[MONSTER_KERNEL].instructions));
+    }
+}
+
+static void put_functions(struct arena *a, const struct monster_result *r, size_t top, struct strbuf *out)
+{
+    const struct monster_function **all = ARENA_ARRAY(a, const struct monster_function *, r->functions.len + 1);
+    for (size_t i = 0; i < r->functions.len; i++)
+        all[i] = &r->functions.data[i];
+    qsort(all, r->functions.len, sizeof(const struct monster_function *), by_instructions);
+    str_printf(out, "\n  %16s %16s %7s  %-6s  function\n", "instructions", "cycles", "CPI", "mode");
+    for (size_t i = 0; i < r->functions.len && i < top; i++) {
+        const struct monster_function *f = all[i];
+        double cycles = monster_cycles(r, f->of);
+        str_printf(out, "  %16s %16s %7s  %-6s  %s%s%s\n", monster_grouped(a, (double)f->of[WIRE_INSTRUCTIONS]),
+                   monster_grouped(a, cycles), monster_fixed(a, cycles / (double)f->of[WIRE_OPERATIONS], 2),
+                   monster_mode_name((enum monster_mode)f->is_kernel), str_printable(a, f->name),
+                   f->is_kernel || !*f->module ? "" : "  ", f->is_kernel ? "" : file_base_name(f->module));
+    }
+    if (r->functions.len > top)
+        str_printf(out, "  %zu more functions; --all prints them\n", r->functions.len - top);
+}
+
+void monster_put_text(const struct monster_result *r, size_t top, struct strbuf *out)
+{
+    struct arena *a = arena_new();
+    struct monster_sums s = monster_sum_up(r);
+    str_printf(out, "%s: in a guest of Linux %s", str_printable(a, r->command), r->kernel);
+    if (r->machine)
+        str_printf(out, "; caches and pipeline of: %s", r->machine);
+    str_puts(out, "\n");
+    put_modes(a, r, &s, out);
+    if (r->machine) {
+        put_stalls(a, &s, out);
+        put_misses(a, r, &s, out);
+    }
+    put_processes(a, r, out);
+    put_functions(a, r, top, out);
+    arena_free(a);
+}

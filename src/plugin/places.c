@@ -1,0 +1,264 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * An address into a function. Of the kernel by its symbols. Of user code by what stands on the page: the guest's files
+ * were copied in, so each page of code is a page of one of them, wherever it is mapped; code that is on none of them
+ * (made at run time, the vdso) has a row of its own. */
+#include "plugin/plugin.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+enum { PAGE = 4096 };
+
+struct function {
+    uint64_t address; /* of the kernel's as executed, of a module's as in the file */
+    const char *name;
+    struct row *row; /* NULL: not executed so far */
+};
+typedef VEC(struct function) function_vec;
+
+struct code { /* executable bytes of a file */
+    uint64_t vaddr, offset, bytes;
+};
+struct module {
+    const char *path;
+    function_vec functions; /* by address */
+    VEC(struct code) codes;
+};
+struct page { /* of a file */
+    uint32_t module;
+    uint64_t offset;
+};
+
+static struct arena *arena;
+static function_vec kernel;       /* functions, by address */
+static VEC(struct function) data; /* the kernel's other symbols */
+static VEC(struct module) modules;
+static VEC(struct page) pages;
+static struct map page_of;    /* by hash of what stands on it: index in pages */
+static struct row unknown[2]; /* user, kernel: code of no known function */
+
+/* ---- read ---- */
+
+static bool is_function(char type) { return strchr("tTwWiI", type) != NULL; }
+
+static void take_symbol(char *line)
+{
+    char *at;
+    uint64_t address = strtoull(line, &at, 16);
+    if (*at != ' ' || !at[1] || at[2] != ' ')
+        return;
+    struct function f = {address, arena_strndup(arena, at + 3, strcspn(at + 3, "\t\n")), NULL};
+    if (is_function(at[1]) && (int64_t)address < 0)
+        VEC_PUSH(&kernel, f);
+    else
+        VEC_PUSH(&data, f);
+}
+
+static void take_module_line(char *line)
+{
+    struct module *m = modules.len ? &modules.data[modules.len - 1] : NULL;
+    char *rest = strchr(line, ' ');
+    line[strcspn(line, "\n")] = 0;
+    if (!rest)
+        return;
+    *rest++ = 0;
+    if (strcmp(line, "module") == 0) {
+        struct module new = {.path = arena_strdup(arena, rest)};
+        VEC_PUSH(&modules, new);
+    } else if (m && strcmp(line, "code") == 0) {
+        struct code c = {0};
+        c.vaddr = strtoull(rest, &rest, 16);
+        c.offset = strtoull(rest, &rest, 16);
+        c.bytes = strtoull(rest, &rest, 16);
+        VEC_PUSH(&m->codes, c);
+    } else if (m && strcmp(line, "function") == 0) {
+        struct function f = {.address = strtoull(rest, &rest, 16)};
+        f.name = arena_strdup(arena, *rest ? rest + 1 : "");
+        VEC_PUSH(&m->functions, f);
+    }
+}
+
+static int read_lines(const char *path, void (*take)(char *line))
+{
+    FILE *f = fopen(path, "re");
+    char *line = NULL;
+    size_t cap = 0;
+    if (!f)
+        return diag_error("cannot read %s: %s", path, strerror(errno));
+    while (getline(&line, &cap, f) > 0)
+        take(line);
+    free(line);
+    fclose(f);
+    return 0;
+}
+
+static int by_address(const void *a, const void *b)
+{
+    const struct function *x = a, *y = b;
+    return x->address != y->address ? (x->address > y->address ? 1 : -1) : strcmp(x->name, y->name);
+}
+
+static uint64_t hash_of(const uint8_t *page)
+{
+    uint64_t h = 0x9e3779b97f4a7c15ull, word;
+    for (unsigned i = 0; i < PAGE; i += sizeof word) {
+        memcpy(&word, page + i, sizeof word);
+        h = (h ^ word) * 0xff51afd7ed558ccdull;
+        h ^= h >> 29;
+    }
+    return h;
+}
+
+static void add_pages_of(uint32_t module, const struct file_bytes *file, const struct code *c)
+{
+    uint8_t last[PAGE];
+    for (uint64_t at = ALIGN_DOWN(c->offset, PAGE); at < c->offset + c->bytes && at < file->len; at += PAGE) {
+        size_t len = min_u64(PAGE, file->len - at);
+        memset(last + len, 0, PAGE - len);
+        memcpy(last, file->data + at, len);
+        struct page p = {module, at};
+        uint64_t hash = hash_of(last);
+        if (!map_has(&page_of, hash))
+            map_put(&page_of, hash, pages.len);
+        VEC_PUSH(&pages, p);
+    }
+}
+
+static int add_pages(uint32_t module)
+{
+    const struct module *m = &modules.data[module];
+    struct file_bytes file;
+    if (file_map(m->path, &file) < 0)
+        return diag_error("cannot read %s: %s", m->path, strerror(errno));
+    for (size_t i = 0; i < m->codes.len; i++)
+        add_pages_of(module, &file, &m->codes.data[i]);
+    file_unmap(&file);
+    return 0;
+}
+
+int places_read(void)
+{
+    arena = arena_new();
+    if (read_lines(settings.symbols, take_symbol) < 0 || read_lines(settings.modules, take_module_line) < 0)
+        return -1;
+    qsort(kernel.data, kernel.len, sizeof *kernel.data, by_address);
+    for (uint32_t i = 0; i < modules.len; i++)
+        if (add_pages(i) < 0)
+            return -1;
+    return 0;
+}
+
+/* ---- found ---- */
+
+/* The last that begins at or before the address; the first of those that begin at the same. */
+static struct function *function_at(const function_vec *v, uint64_t address)
+{
+    size_t i = PARTITION_POINT(k, 0, v->len, v->data[k].address <= address);
+    while (i > 1 && v->data[i - 2].address == v->data[i - 1].address)
+        i--;
+    return i ? &v->data[i - 1] : NULL;
+}
+
+static struct row *row_of(struct function *f, bool is_kernel)
+{
+    if (!f)
+        return &unknown[is_kernel];
+    if (!f->row)
+        f->row = ARENA_NEW(arena, struct row);
+    return f->row;
+}
+
+static const struct code *code_at(const struct module *m, uint64_t offset)
+{
+    for (size_t i = 0; i < m->codes.len; i++)
+        if (offset >= ALIGN_DOWN(m->codes.data[i].offset, PAGE) &&
+            offset < m->codes.data[i].offset + m->codes.data[i].bytes)
+            return &m->codes.data[i];
+    return NULL;
+}
+
+static struct row *user_row(uint64_t vaddr, const void *host, uint64_t *begin)
+{
+    const uint8_t *page = ram_at(ALIGN_DOWN(ram_address_of(host), (uint64_t)PAGE), PAGE);
+    uint64_t i, offset;
+    *begin = 0;
+    if (ram_address_of(host) == RAM_NOWHERE || !page || !map_get(&page_of, hash_of(page), &i))
+        return &unknown[false];
+    struct module *m = &modules.data[pages.data[i].module];
+    offset = pages.data[i].offset + vaddr % PAGE;
+    const struct code *c = code_at(m, offset);
+    struct function *f = c ? function_at(&m->functions, c->vaddr + offset - c->offset) : NULL;
+    if (f)
+        *begin = vaddr - (c->vaddr + offset - c->offset - f->address);
+    return row_of(f, false);
+}
+
+struct row *places_row(uint64_t vaddr, const void *host, uint64_t *function)
+{
+    if ((int64_t)vaddr >= 0)
+        return user_row(vaddr, host, function);
+    struct function *f = function_at(&kernel, vaddr);
+    *function = f ? f->address : 0;
+    return row_of(f, true);
+}
+
+uint64_t places_kernel_symbol(const char *name)
+{
+    for (size_t i = 0; i < data.len; i++)
+        if (strcmp(data.data[i].name, name) == 0)
+            return data.data[i].address;
+    return 0;
+}
+
+uint64_t places_kernel_function(const char *name)
+{
+    size_t len = strlen(name);
+    for (size_t i = 0; i < kernel.len; i++) {
+        const char *own = kernel.data[i].name;
+        if (strncmp(own, name, len) == 0 && (!own[len] || own[len] == '.'))
+            return kernel.data[i].address;
+    }
+    return 0;
+}
+
+/* ---- written ---- */
+
+static bool is_empty(const struct row *r)
+{
+    for (unsigned i = 0; i < WIRE_COLUMN_COUNT; i++)
+        if (r->of[i])
+            return false;
+    return true;
+}
+
+static void write_row(FILE *f, const char *mode, uint64_t address, const struct row *r, const char *module,
+                      const char *name)
+{
+    if (is_empty(r))
+        return;
+    fprintf(f, "function %s %llx", mode, (unsigned long long)address);
+    for (unsigned i = 0; i < WIRE_COLUMN_COUNT; i++)
+        fprintf(f, " %llu", (unsigned long long)r->of[i]);
+    fprintf(f, "\t%s\t%s\n", module, name);
+}
+
+void places_write(FILE *f)
+{
+    static const char *const modes[] = {"user", "kernel"};
+    fprintf(f, "columns");
+#define COLUMN(id, name) fprintf(f, " " name);
+#include "wire/monster.def"
+#undef COLUMN
+    fprintf(f, "\n");
+    for (int k = 0; k < 2; k++)
+        write_row(f, modes[k], 0, &unknown[k], "", "");
+    for (size_t i = 0; i < kernel.len; i++)
+        if (kernel.data[i].row)
+            write_row(f, modes[1], kernel.data[i].address, kernel.data[i].row, "kernel", kernel.data[i].name);
+    for (size_t m = 0; m < modules.len; m++)
+        for (size_t i = 0; i < modules.data[m].functions.len; i++) {
+            const struct function *fn = &modules.data[m].functions.data[i];
+            if (fn->row)
+                write_row(f, modes[0], fn->address, fn->row, modules.data[m].path, fn->name);
+        }
+}

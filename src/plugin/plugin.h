@@ -1,0 +1,152 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * plugin: what runs inside the emulator. It cuts translated code into segments, counts them by additions in line,
+ * attributes them to functions and processes of the guest, and hands references to the caches and the pipeline of a
+ * described machine. It reads its settings and writes its result as text (wire/monster.h, doc/monster.md).
+ *
+ *   settings.c  what mtool wants            ram.c      the guest's memory, which this process maps
+ *   places.c    an address into a function  insn.c     an instruction into classes and operations
+ *   segments.c  translated code into cells  system.c   the guest's processes and exceptions
+ *   model.c     references into stalls      float.c    long operations into interlocks
+ *   result.c    the result as text          plugin.c   the phases: waiting, counting, done
+ */
+#ifndef MTOOL_PLUGIN_PLUGIN_H
+#define MTOOL_PLUGIN_PLUGIN_H
+
+#include "base/base.h"
+#include "cache/cache.h"
+#include "plugin/qemu.h"
+#include "wire/monster.h"
+#include "x86/x86.h"
+
+/* ---- settings.c ---- */
+
+struct settings {                 /* texts live as long as the process */
+    const char *output, *streams; /* file of the result; folder of the streams' files */
+    const char *symbols, *modules;
+    const char *machine;                   /* NULL: count only */
+    uint64_t ram_bytes, region;            /* the guest's memory; where in it the region is */
+    uint64_t task_pid, task_comm, task_mm; /* offsets in struct task_struct */
+    bool is_virtual;                       /* caches are reached by virtual addresses */
+    bool user_only, kernel_only;           /* whose references reach the caches */
+};
+extern struct settings settings;
+int settings_read(const char *path); /* -1 after one line */
+
+/* ---- ram.c ---- */
+
+int ram_find(void); /* -1 after one line */
+#define RAM_NOWHERE UINT64_MAX
+uint64_t ram_address_of(const void *host); /* physical; RAM_NOWHERE: it is none of the guest's memory */
+/* `len` bytes of it, or NULL. */
+const void *ram_at(uint64_t physical, size_t len);
+void *ram_region(void);
+/* Of the kernel's own mappings: its image and the direct one; RAM_NOWHERE of others. */
+uint64_t ram_address_of_kernel(uint64_t vaddr);
+
+/* ---- places.c ---- */
+
+struct row { /* of a function */
+    uint64_t of[WIRE_COLUMN_COUNT];
+};
+int places_read(void); /* -1 after one line */
+/* Of the code that is executed at `vaddr` and stands at `host`; *function: where it begins, as executed. */
+struct row *places_row(uint64_t vaddr, const void *host, uint64_t *function);
+uint64_t places_kernel_symbol(const char *name); /* 0: there is none */
+/* Of a kernel's function, also one whose name goes on with ".isra.0" and its like; 0: none. */
+uint64_t places_kernel_function(const char *name);
+void places_write(FILE *f);
+
+/* ---- insn.c ---- */
+
+enum insn_special {
+    INSN_PLAIN,
+    INSN_MARKER,
+    INSN_MAPS_ANEW, /* after it an address may be another's: mov to a control register, invlpg, invpcid */
+    INSN_HALTS
+};
+struct insn {
+    struct x86_insn x;
+    uint8_t mix[WIRE_MIX_COUNT], operations;
+    uint8_t special;
+    uint16_t mark;   /* of INSN_MARKER */
+    bool is_modify;  /* it loads and stores the same bytes */
+    bool may_leave;  /* what is behind it in the same translation may not be reached: it may fault */
+    bool is_counted; /* false of markers of mtool's own */
+};
+void insn_describe(const uint8_t *bytes, size_t len, uint64_t vaddr, struct insn *out);
+
+/* ---- segments.c ---- */
+
+struct slow;                 /* float.c */
+struct segment {             /* instructions of which all are executed or none, but for the last, which may fault */
+    uint64_t runs;           /* in line */
+    uint64_t restarts, last; /* last: address of the last instruction */
+    struct row *row;
+    uint64_t vaddr, physical; /* of the first byte */
+    uint32_t before;          /* of this address, the segment with the same `last` that was made before; an index + 1 */
+    uint64_t joined;          /* bit k: who first reaches its line k - 1 reaches into line k too */
+    uint16_t bytes, instructions, operations;
+    uint8_t mix[WIRE_MIX_COUNT], last_mix[WIRE_MIX_COUNT];
+    uint8_t last_operations;
+    bool is_kernel, may_fault;
+    struct slow *slow;
+    unsigned slow_count;
+};
+struct site { /* an instruction that reaches memory */
+    struct row *row;
+    bool is_kernel, is_modify;
+};
+void segments_translate(struct qemu_plugin_tb *tb);
+/* The instruction at this address faulted: it was begun, and will be again. */
+void segments_restart(uint64_t vaddr);
+void segments_sum(void); /* adds what was counted to the rows, once */
+
+struct totals { /* of a mode; in line */
+    uint64_t instructions, operations, restarts;
+    uint64_t stalls[WIRE_STALL_COUNT];
+};
+extern struct totals totals[2]; /* user, kernel */
+
+/* ---- plugin.c ---- */
+
+extern bool plugin_is_counting;                                 /* between the markers */
+void plugin_mark(struct qemu_plugin_insn *insn, uint16_t mark); /* what that marker says will be done */
+
+/* ---- model.c ---- */
+
+extern bool model_is_wanted;
+extern struct machine *model_machine;
+int model_make(void); /* -1 after one line */
+/* An instruction more is in the segment, `at` bytes behind its begin. */
+void model_append(struct segment *s, unsigned at, size_t len);
+void model_segment(unsigned vcpu, void *segment);
+void model_access(unsigned vcpu, qemu_plugin_meminfo_t info, uint64_t vaddr, void *site);
+void model_forget_pages(unsigned vcpu, void *none); /* addresses may be mapped anew */
+void model_write(FILE *f);
+double model_now(void); /* cycles since the begin */
+void model_stall(struct row *row, bool is_kernel, enum wire_column cause, double cycles);
+
+/* ---- float.c ---- */
+
+/* What of a segment's instructions an in-order pipeline may have to wait for, in an array of the segment's.
+ * `operation`: how many operations of the segment come before it. */
+void float_describe(struct segment *s, const uint8_t *bytes, size_t len, unsigned operation);
+void float_run(const struct segment *s, double now);
+
+/* ---- system.c ---- */
+
+uint64_t system_space(void); /* of addresses: one of the guest's struct mm_struct */
+void system_find(void);      /* what it needs of the symbols */
+void system_begin(void);
+void system_end(void);
+/* Hooks of an instruction: function entries, exceptions. `stores`: it does. */
+void system_hook(struct qemu_plugin_insn *insn, uint64_t vaddr, uint64_t function, bool stores);
+const char *system_missing(void); /* what could not be found, or NULL */
+void system_write(FILE *f);
+
+/* ---- result.c ---- */
+
+void result_write(void);
+
+#endif
