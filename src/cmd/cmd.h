@@ -111,6 +111,8 @@ struct cmd_args {
     uint64_t pid;
     bool system;
     struct cmd_texts without;
+    const char *program; /* likewise */
+    bool analyser;       /* likewise */
     bool is_virtual;
     unsigned of;
     const char *kernel, *figure;                /* of monster prepare and report */

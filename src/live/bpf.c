@@ -26,9 +26,10 @@ struct live_bpf {
     struct bpf_object *object;
     struct ring_buffer *ring;
     struct live_state *state; /* shared with the program */
-    int tasks, calls, vectors, cpus;
+    int tasks, calls, vectors, marks, cpus;
     VEC(struct bpf_link *) links; /* programs at tracepoints */
     VEC(struct live_task) ended;
+    struct live_sums traced; /* of it only the entries */
     bool is_first_namespace;
 };
 
@@ -79,7 +80,7 @@ static struct bpf_map *find_map(struct bpf_object *o, const char *end)
     return NULL;
 }
 
-static void configure(struct live_bpf *b)
+static bool configure(struct live_bpf *b)
 {
     struct stat st = {0};
     b->is_first_namespace = stat("/proc/self/ns/pid", &st) == 0 && st.st_ino == FIRST_PID_NAMESPACE;
@@ -89,7 +90,9 @@ static void configure(struct live_bpf *b)
         c.namespace_device = st.st_dev;
         c.namespace_inode = st.st_ino;
     }
-    bpf_map__set_initial_value(find_map(b->object, ".rodata"), &c, sizeof c);
+    if (b->target->program)
+        c.machine = b->target->program->machine;
+    return bpf_map__set_initial_value(find_map(b->object, ".rodata.config"), &c, sizeof c) == 0;
 }
 
 static int take_ended(void *ctx, void *data, size_t size)
@@ -97,6 +100,14 @@ static int take_ended(void *ctx, void *data, size_t size)
     struct live_bpf *b = ctx;
     if (size == sizeof(struct live_task))
         VEC_PUSH(&b->ended, *(const struct live_task *)data);
+    return 0;
+}
+
+static int take_entry(void *ctx, void *data, size_t size)
+{
+    struct live_bpf *b = ctx;
+    if (size == sizeof(struct live_entry) && b->target->program)
+        live_sums_trace(&b->traced, b->target->program, data);
     return 0;
 }
 
@@ -123,8 +134,7 @@ static bool load(struct live_bpf *b, struct arena *a, const char **why)
     }
     if (!choose_programs(b->object, a, why))
         return false;
-    configure(b);
-    int rc = bpf_object__load(b->object);
+    int rc = configure(b) ? bpf_object__load(b->object) : -EINVAL;
     if (rc < 0) {
         *why = arena_printf(a, "the kernel refuses BPF programs: %s", strerror(-rc));
         return false;
@@ -136,8 +146,10 @@ static bool load(struct live_bpf *b, struct arena *a, const char **why)
     b->calls = bpf_object__find_map_fd_by_name(b->object, "calls");
     b->vectors = bpf_object__find_map_fd_by_name(b->object, "vectors");
     b->cpus = bpf_object__find_map_fd_by_name(b->object, "cpus");
+    b->marks = bpf_object__find_map_fd_by_name(b->object, "marks");
     b->ring = ring_buffer__new(bpf_object__find_map_fd_by_name(b->object, "ended"), take_ended, b, NULL);
-    if (b->state && b->ring && attach(b))
+    int trace = bpf_object__find_map_fd_by_name(b->object, "trace");
+    if (b->state && b->ring && ring_buffer__add(b->ring, trace, take_entry, b) == 0 && attach(b))
         return true;
     *why = arena_printf(a, "BPF programs cannot be attached: %s", strerror(errno));
     return false;
@@ -192,6 +204,20 @@ static void read_vectors(const struct live_bpf *b, struct live_sums *out, int cp
     free(each);
 }
 
+static void read_marks(const struct live_bpf *b, struct live_sums *out, int cpus)
+{
+    struct live_mark *each = xmalloc((size_t)cpus * sizeof *each);
+    for (__u32 i = 0; i < LIVE_MARKS; i++) {
+        bool ok = bpf_map_lookup_elem(b->marks, &i, each) == 0;
+        for (int c = 0; ok && c < cpus; c++) {
+            out->table.marks[i].count += each[c].count;
+            out->table.marks[i].elapsed_ns += each[c].elapsed_ns;
+            out->table.marks[i].own_ns += each[c].own_ns;
+        }
+    }
+    free(each);
+}
+
 static void clear(const struct live_bpf *b, int cpus)
 {
     void *zero = xmalloc((size_t)cpus * sizeof(struct live_call_sum));
@@ -199,6 +225,8 @@ static void clear(const struct live_bpf *b, int cpus)
         bpf_map_update_elem(b->calls, &i, zero, BPF_ANY);
     for (__u32 i = 0; i < LIVE_VECTORS; i++)
         bpf_map_update_elem(b->vectors, &i, zero, BPF_ANY);
+    for (__u32 i = 0; i < LIVE_MARKS; i++)
+        bpf_map_update_elem(b->marks, &i, zero, BPF_ANY);
     free(zero);
 }
 
@@ -254,7 +282,8 @@ static void forget_tasks(struct live_bpf *b)
     while (bpf_map_get_next_key(b->tasks, NULL, &key) == 0)
         bpf_map_delete_elem(b->tasks, &key);
     ring_buffer__consume(b->ring);
-    b->ended.len = 0;
+    b->ended.len = b->traced.entries.len = 0;
+    b->traced.entries_lost = 0;
     *b->state = (struct live_state){.generation = b->state->generation + 1, .root = (__u32)b->target->pid};
 }
 
@@ -321,6 +350,7 @@ void live_bpf_stop(struct live_bpf *b, struct live_sums *out)
     if (cpus > 0) {
         read_calls(b, out, cpus);
         read_vectors(b, out, cpus);
+        read_marks(b, out, cpus);
     }
     read_tasks(b, out);
     if (cpus > 0)
@@ -328,6 +358,9 @@ void live_bpf_stop(struct live_bpf *b, struct live_sums *out)
     for (size_t i = 0; i < out->tasks.len; i++)
         if (out->tasks.data[i].since_ns)
             clock_charge(&out->tasks.data[i], now, &out->table);
+    memcpy(&out->entries, &b->traced.entries, sizeof out->entries); /* they are out's now */
+    memset(&b->traced.entries, 0, sizeof b->traced.entries);
+    out->entries_lost = b->traced.entries_lost + b->state->trace_lost;
     out->lost = b->state->lost;
     out->idle_ns = b->state->idle_ns;
     if (b->state->idle_since_ns && b->target->scope == LIVE_PROCESS)
@@ -348,5 +381,6 @@ void live_bpf_close(struct live_bpf *b)
         munmap(b->state, STATE_BYTES);
     bpf_object__close(b->object);
     VEC_FREE(&b->ended);
+    live_sums_fini(&b->traced);
     free(b);
 }

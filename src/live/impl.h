@@ -11,23 +11,47 @@
 #include "live/live.h"
 #include "perf/perf.h"
 
+/* ---- machine.c ---- */
+
+struct live_names {
+    const char *name[LIVE_PATTERNS];
+    size_t count;
+};
+_Static_assert(LIVE_STATES <= LIVE_PATTERNS && LIVE_COUNTERS <= LIVE_PATTERNS && LIVE_TIMERS <= LIVE_PATTERNS,
+               "names of each fit");
+struct live_limits {
+    unsigned patterns, states, counters /* and timers */;
+    size_t entries; /* of the trace */
+};
+struct live_program {
+    struct arena *arena;
+    struct live_machine machine;
+    struct live_names patterns, states, counters, timers;
+    struct live_limits limits;
+};
+
 /* Whom a session watches. */
 struct live_target {
     enum live_scope scope;
-    pid_t pid;               /* 0 of LIVE_SYSTEM */
-    struct perf_target perf; /* the threads of it that are there; none of LIVE_SYSTEM */
+    pid_t pid;                          /* 0 of LIVE_SYSTEM */
+    struct perf_target perf;            /* the threads of it that are there; none of LIVE_SYSTEM */
+    const struct live_program *program; /* NULL: no state machine */
 };
 
 /* ---- sums.c: what events add up to ---- */
 
 struct live_sums {
     struct live_table table;
-    VEC(struct live_task) tasks; /* those that ended too */
+    VEC(struct live_task) tasks;    /* those that ended too */
+    VEC(struct live_entry) entries; /* of the trace */
+    uint64_t entries_lost;
     uint64_t lost;               /* events, or tasks, that nobody took in time */
     uint64_t idle_ns;            /* no thread of the target had a processor, or wanted one if wakeups are seen */
     uint64_t begun_ns, ended_ns; /* 0: it never began */
 };
 void live_sums_fini(struct live_sums *s);
+/* One more, unless the program has as many as it may have. */
+void live_sums_trace(struct live_sums *s, const struct live_program *p, const struct live_entry *e);
 /* What mtool's own system calls cost with and without events, by which calls are corrected; all in ns a call. */
 struct live_cost {
     double plain;   /* a call without events, as a program sees it */
@@ -129,6 +153,7 @@ size_t live_threads_of(pid_t pid, pid_t **tids);
 
 const char *live_call_name(uint32_t number); /* NULL: not known */
 const char *live_vector_name(struct arena *a, uint32_t vector);
+int live_vector_find(const char *name); /* local_timer, ..., softirq-N, device-N; -1 */
 
 /* ---- counters.c ---- */
 
@@ -151,6 +176,7 @@ struct live_found { /* all that a session has */
     struct live_accounts accounts;
     const struct live_sampled *samples; /* NULL: none */
     const struct live_symbols *symbols; /* NULL likewise */
+    const struct live_program *program; /* NULL likewise */
 };
 void live_result_fill(const struct live_found *f, struct live_result *r);
 

@@ -320,6 +320,43 @@ static void fill_faults(const struct live_found *f, struct live_result *r)
     }
 }
 
+static int entries_by_time(const void *a, const void *b)
+{
+    const struct live_entry *x = a, *y = b;
+    return (x->time_ns > y->time_ns) - (x->time_ns < y->time_ns);
+}
+
+static void fill_machine(const struct live_found *f, struct live_result *r)
+{
+    const struct live_program *p = f->program;
+    struct live_sums *s = f->sums;
+    r->has_program = true;
+    r->marks = ARENA_ARRAY(r->arena, struct live_mark_row, LIVE_MARKS);
+    for (size_t i = 0; i < p->counters.count; i++)
+        r->marks[r->mark_count++] =
+            (struct live_mark_row){arena_strdup(r->arena, p->counters.name[i]), s->table.marks[i].count, NAN, NAN};
+    for (size_t i = 0; i < p->timers.count; i++) {
+        const struct live_mark *m = &s->table.marks[LIVE_COUNTERS + i];
+        r->marks[r->mark_count++] = (struct live_mark_row){arena_strdup(r->arena, p->timers.name[i]), m->count,
+                                                           s_of(m->elapsed_ns), s_of(m->own_ns)};
+    }
+    if (s->entries.len)
+        qsort(s->entries.data, s->entries.len, sizeof *s->entries.data, entries_by_time);
+    const char *patterns[LIVE_PATTERNS] = {NULL}, *states[LIVE_STATES] = {NULL};
+    for (size_t i = 0; i < p->patterns.count; i++)
+        patterns[i] = arena_strdup(r->arena, p->patterns.name[i]);
+    for (size_t i = 0; i < p->states.count; i++)
+        states[i] = arena_strdup(r->arena, p->states.name[i]);
+    r->trace = ARENA_ARRAY(r->arena, struct live_trace_row, s->entries.len);
+    for (size_t i = 0; i < s->entries.len; i++) {
+        const struct live_entry *e = &s->entries.data[i];
+        r->trace[r->trace_count++] =
+            (struct live_trace_row){s_of(e->time_ns - min_u64(s->begun_ns, e->time_ns)), e->tgid, e->tid,
+                                    patterns[e->pattern % LIVE_PATTERNS], states[e->state % LIVE_STATES]};
+    }
+    r->trace_lost = s->entries_lost;
+}
+
 void live_result_fill(const struct live_found *f, struct live_result *r)
 {
     r->scope = f->scope;
@@ -339,6 +376,8 @@ void live_result_fill(const struct live_found *f, struct live_result *r)
     if (f->has_events) {
         fill_calls(f, r);
         fill_vectors(f, r);
+        if (f->program)
+            fill_machine(f, r);
     }
     r->events_lost = f->sums->lost;
     if (!f->samples)

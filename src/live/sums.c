@@ -11,7 +11,19 @@
 enum { BATCH = 100 };
 static const double SPENT_S = 0.015; /* each: long enough to meet a moment in which nobody else is in the way */
 
-void live_sums_fini(struct live_sums *s) { VEC_FREE(&s->tasks); }
+void live_sums_fini(struct live_sums *s)
+{
+    VEC_FREE(&s->tasks);
+    VEC_FREE(&s->entries);
+}
+
+void live_sums_trace(struct live_sums *s, const struct live_program *p, const struct live_entry *e)
+{
+    if (s->entries.len < p->limits.entries)
+        VEC_PUSH(&s->entries, *e);
+    else
+        s->entries_lost++;
+}
 
 uint32_t live_cost_call(void) { return SYS_getppid; }
 

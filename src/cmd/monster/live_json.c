@@ -212,6 +212,37 @@ static void put_events(struct json *j, const struct live_result *r)
     json_object_end(j);
 }
 
+static void put_machine(struct json *j, const struct live_result *r)
+{
+    if (!r->has_program) {
+        json_null(j, "counters");
+        json_null(j, "trace_events");
+        return;
+    }
+    json_array(j, "counters");
+    for (size_t i = 0; i < r->mark_count; i++) {
+        json_object(j, NULL);
+        json_str(j, "name", r->marks[i].name);
+        json_u64(j, "count", r->marks[i].count);
+        json_real(j, "seconds", r->marks[i].elapsed_s);
+        json_real(j, "own_s", r->marks[i].own_s);
+        json_object_end(j);
+    }
+    json_array_end(j);
+    json_array(j, "trace_events");
+    for (size_t i = 0; i < r->trace_count; i++) {
+        json_object(j, NULL);
+        json_real(j, "seconds", r->trace[i].time_s);
+        json_u64(j, "pid", r->trace[i].pid);
+        json_u64(j, "tid", r->trace[i].tid);
+        json_str(j, "pattern", r->trace[i].pattern);
+        json_str(j, "state", r->trace[i].state);
+        json_object_end(j);
+    }
+    json_array_end(j);
+    json_u64(j, "trace_lost", r->trace_lost);
+}
+
 static void put_sources(struct json *j, const struct live_result *r)
 {
     json_array(j, "sources");
@@ -263,8 +294,7 @@ void live_put_json(struct strbuf *out, const struct live_result *r, const char *
     put_calls(&j, r);
     put_events(&j, r);
     put_counters(&j, r);
-    json_null(&j, "counters");
-    json_null(&j, "trace_events");
+    put_machine(&j, r);
     put_sources(&j, r);
     json_object_end(&j);
     str_puts(out, "\n");

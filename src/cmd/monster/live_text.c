@@ -178,6 +178,25 @@ static void put_events(struct strbuf *out, const struct live_result *r)
             seconds(r->probes_s, a), -r->probe_bias_ns);
 }
 
+static void put_machine(struct strbuf *out, const struct live_result *r, size_t top)
+{
+    char elapsed[FIGURE], own[FIGURE];
+    str_printf(out, "\n  %-28s %12s %10s %10s\n", "state machine", "count", "seconds", "on cpu");
+    for (size_t i = 0; i < r->mark_count; i++) {
+        const struct live_mark_row *m = &r->marks[i];
+        bool is_timer = !isnan(m->elapsed_s);
+        str_printf(out, "  %-28s %12llu %10s %10s\n", str_printable(r->arena, m->name), (unsigned long long)m->count,
+                   is_timer ? seconds(m->elapsed_s, elapsed) : "", is_timer ? seconds(m->own_s, own) : "");
+    }
+    size_t n = min_u64(top, r->trace_count);
+    for (size_t i = 0; i < n; i++)
+        str_printf(out, "  %12.6f s  thread %-8u %s in %s\n", r->trace[i].time_s, r->trace[i].tid,
+                   str_printable(r->arena, r->trace[i].pattern), str_printable(r->arena, r->trace[i].state));
+    put_more(out, n, r->trace_count, "entries of the trace");
+    if (r->trace_lost)
+        str_printf(out, "  %llu entries of the trace were lost\n", (unsigned long long)r->trace_lost);
+}
+
 static void put_sources(struct strbuf *out, const struct live_result *r)
 {
     str_puts(out, "\n  sources\n");
@@ -209,6 +228,8 @@ void live_put_text(struct strbuf *out, const struct live_result *r, const char *
         put_regions(out, r, top);
     if (r->process_count)
         put_processes(out, r, top);
+    if (r->has_program)
+        put_machine(out, r, top);
     if (r->sources[LIVE_PMU].is_used)
         put_counters(out, r);
     else
