@@ -36,6 +36,8 @@ struct live_bpf {
 /* ---- loading ---- */
 
 static int say_nothing(enum libbpf_print_level level, const char *format, va_list args)
+    __attribute__((format(printf, 2, 0)));
+static int say_nothing(enum libbpf_print_level level, const char *format, va_list args)
 {
     if (diag_verbose > 1 && level == LIBBPF_WARN)
         vfprintf(stderr, format, args);
@@ -55,12 +57,12 @@ static bool choose_programs(struct bpf_object *o, struct arena *a, const char **
     bpf_object__for_each_program(p, o)
     {
         char name[96];
-        const char *point = strchr(bpf_program__section_name(p), '/');
-        snprintf(name, sizeof name, "btf_trace_%s", point ? point + 1 : "");
+        const char *slash = strchr(bpf_program__section_name(p), '/'), *point = slash ? slash + 1 : "";
+        snprintf(name, sizeof name, "btf_trace_%s", point);
         bool is_there = btf__find_by_name_kind(kernel, name, BTF_KIND_TYPEDEF) > 0;
         bpf_program__set_autoload(p, is_there);
-        if (!is_there && (!strcmp(point + 1, "sys_enter") || !strcmp(point + 1, "sched_switch"))) {
-            *why = arena_printf(a, "this kernel has no tracepoint %s", point + 1);
+        if (!is_there && (!strcmp(point, "sys_enter") || !strcmp(point, "sched_switch"))) {
+            *why = arena_printf(a, "this kernel has no tracepoint %s", point);
             ok = false;
         }
     }

@@ -12,8 +12,8 @@ struct parser {
     unsigned line;
     char *at; /* rest of the line */
     struct live_program *p;
-    VEC(unsigned) mentioned; /* of each state: the line that named it first */
-    VEC(bool) defined;
+    unsigned mentioned[LIVE_STATES]; /* the line that named it first */
+    bool defined[LIVE_STATES];
     struct { /* moves of the states, in the order of the text */
         uint8_t state;
         struct live_move move;
@@ -143,7 +143,7 @@ static int set_process(struct parser *s, struct live_pattern *p, const char *val
     char comm[LIVE_COMM] = "";
     if (strlen(value) >= sizeof comm)
         return wrong(s, "'%s': names of processes have at most %d bytes", value, LIVE_COMM - 1);
-    memcpy(comm, value, strlen(value));
+    snprintf(comm, sizeof comm, "%s", value);
     memcpy(p->comm, comm, sizeof p->comm);
     p->has_comm = 1;
     return 0;
@@ -198,10 +198,8 @@ static int state_of(struct parser *s, const char *name)
     int at = place_of(s, &s->p->states, s->p->limits.states, name, true);
     if (at < 0)
         return wrong(s, "more than %u states", s->p->limits.states);
-    while (s->mentioned.len <= (size_t)at) {
-        VEC_PUSH(&s->mentioned, s->line);
-        VEC_PUSH(&s->defined, false);
-    }
+    if (!s->mentioned[at])
+        s->mentioned[at] = s->line;
     return at;
 }
 
@@ -270,9 +268,9 @@ static int parse_state(struct parser *s)
     int state = name ? state_of(s, name) : wrong(s, "a state needs a name"), more = 1;
     if (state < 0)
         return -1;
-    if (s->defined.data[state])
+    if (s->defined[state])
         return wrong(s, "state '%s' is there already", name);
-    s->defined.data[state] = true;
+    s->defined[state] = true;
     while (more > 0)
         more = parse_move(s, state);
     return more;
@@ -299,9 +297,9 @@ static int finish(struct parser *s)
 {
     struct live_machine *m = &s->p->machine;
     size_t n = 0;
-    for (size_t i = 0; i < s->defined.len; i++)
-        if (!s->defined.data[i]) {
-            s->line = s->mentioned.data[i];
+    for (size_t i = 0; i < s->p->states.count; i++)
+        if (!s->defined[i]) {
+            s->line = s->mentioned[i];
             return wrong(s, "state '%s' is not defined", s->p->states.name[i]);
         }
     if (!s->p->states.count)
@@ -337,8 +335,6 @@ struct live_program *live_program_read(const char *path, bool as_analyser)
     fclose(f);
     if (rc == 0)
         rc = finish(&s);
-    VEC_FREE(&s.mentioned);
-    VEC_FREE(&s.defined);
     if (rc == 0)
         return s.p;
     live_program_free(s.p);
