@@ -6,7 +6,7 @@
  *
  *   run/       commands that start the user's program     profiles/  commands that read what a run left
  *   machine/   commands about the processor               code/      commands about an ELF file
- *   monster/   user and kernel: a whole system
+ *   monster/   commands about a whole system
  *   ld/        links, and what they made counts
  */
 #ifndef MTOOL_CMD_H
@@ -109,15 +109,17 @@ struct cmd_args {
     uint64_t sample_length;
     bool sample_evenly;
     struct cmd_texts caches, allocators, idioms;
-    struct cmd_texts files;                     /* of monster run, and the next six */
+    struct cmd_texts files; /* of monster run, as memory, limit, is_virtual and of are */
     uint64_t memory;
-    double limit; /* of monster live too, seconds */
+    double limit; /* seconds; of monster live too, as are the next three, alone */
+    uint64_t pid;
+    bool system;
+    struct cmd_texts without;
+    const char *program; /* likewise */
+    bool analyser;       /* likewise */
     bool is_virtual;
     unsigned of;
     const char *kernel, *figure;                /* of monster prepare and report */
-    uint64_t pid; /* of monster live */
-    bool system;  /* likewise */
-    struct cmd_texts without;
     unsigned form;                              /* of trace */
     uint64_t filter;                            /* of trace */
     unsigned by, sort;                          /* enums of struct report_options */

@@ -24,8 +24,8 @@ struct guest_node {
 struct guest_tree {
     struct arena *arena;
     VEC(struct guest_node) nodes;
-    struct map index;             /* hash of the path */
-    VEC(const char *) programs;   /* ELF files among them, real paths */
+    struct map index;           /* hash of the path */
+    VEC(const char *) programs; /* ELF files among them, real paths */
 };
 struct guest_tree *guest_tree_new(void);
 void guest_tree_free(struct guest_tree *t);

@@ -63,9 +63,9 @@ static const char *real_package(struct arena *a)
     const char *name = at ? arena_strndup(a, at + 9, strcspn(at + 9, " \n")) : NULL;
     str_free(&out);
     if (!name)
-        diag_error(status < 0 || status == 127
-                       ? "this machine has no apt; give a kernel image by --kernel FILE"
-                       : "apt knows no package " PACKAGE "; 'apt-get update' (as root), or --kernel FILE");
+        diag_error(status < 0 || status == 127 ? "this machine has no apt; give a kernel image by --kernel FILE"
+                                               : "apt knows no package " PACKAGE
+                                                 "; 'apt-get update' (as root), or --kernel FILE");
     return name;
 }
 
@@ -105,7 +105,8 @@ static int take_kernel(struct arena *a, const char *folder)
         return diag_error("the kernel's package holds no boot/vmlinuz");
     const char *version = file_base_name(image) + strlen("vmlinuz-");
     for (size_t i = 0; modules[i]; i++) {
-        char *m = first_match(a, arena_printf(a, "%s/x/lib/modules/*/kernel/drivers/block/*/%s.ko", folder, modules[i]));
+        char *m =
+            first_match(a, arena_printf(a, "%s/x/lib/modules/*/kernel/drivers/block/*/%s.ko", folder, modules[i]));
         if (m && copy(m, arena_printf(a, "%s/%s.ko", folder, modules[i])) < 0)
             return -1;
     }

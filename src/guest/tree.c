@@ -85,14 +85,17 @@ static void add_parent(struct guest_tree *t, const char *path)
 void guest_tree_add_link(struct guest_tree *t, const char *path, const char *to)
 {
     add_parent(t, path);
-    put(t, (struct guest_node){
-               .path = arena_strdup(t->arena, path), .kind = GUEST_LINK, .mode = 0777, .text = arena_strdup(t->arena, to)});
+    put(t, (struct guest_node){.path = arena_strdup(t->arena, path),
+                               .kind = GUEST_LINK,
+                               .mode = 0777,
+                               .text = arena_strdup(t->arena, to)});
 }
 
 void guest_tree_add_text(struct guest_tree *t, const char *path, const void *text, size_t len)
 {
     char *copy = arena_alloc(t->arena, len + 1);
-    memcpy(copy, text, len);
+    if (len)
+        memcpy(copy, text, len);
     add_parent(t, path);
     put(t, (struct guest_node){
                .path = arena_strdup(t->arena, path), .kind = GUEST_FILE, .mode = 0644, .text = copy, .len = len});
@@ -104,8 +107,11 @@ int guest_tree_add_as(struct guest_tree *t, const char *source, const char *path
     if (stat(source, &st) < 0)
         return diag_error("cannot read %s: %s", source, strerror(errno));
     add_parent(t, path);
-    bool is_new = put(t, (struct guest_node){.path = arena_strdup(t->arena, path), .kind = GUEST_FILE, .mode = mode,
-                                             .changed = st.st_mtime, .source = arena_strdup(t->arena, source)});
+    bool is_new = put(t, (struct guest_node){.path = arena_strdup(t->arena, path),
+                                             .kind = GUEST_FILE,
+                                             .mode = mode,
+                                             .changed = st.st_mtime,
+                                             .source = arena_strdup(t->arena, source)});
     if (is_new && mode & 0111)
         VEC_PUSH(&t->programs, arena_strdup(t->arena, source));
     return 0;
@@ -146,7 +152,8 @@ static int add_libraries(struct guest_tree *t, const char *loader, const char *p
 {
     char *text = listed_by_loader(loader, program), *state = NULL;
     int rc = 0;
-    for (char *line = text ? strtok_r(text, "\n", &state) : NULL; line && rc == 0; line = strtok_r(NULL, "\n", &state)) {
+    for (char *line = text ? strtok_r(text, "\n", &state) : NULL; line && rc == 0;
+         line = strtok_r(NULL, "\n", &state)) {
         char *path = strchr(line, '/'), *end = path ? strstr(path, " (0x") : NULL;
         if (strstr(line, "not found"))
             rc = diag_error("%s: the library %.*s is not found", program, (int)strcspn(bare(line + 1), " "), line + 1);
@@ -222,8 +229,10 @@ static int add_folder_with_all(struct guest_tree *t, const char *path)
 static int add_file(struct guest_tree *t, const char *path, const struct stat *st)
 {
     add_parent(t, path);
-    bool is_new = put(t, (struct guest_node){.path = arena_strdup(t->arena, path), .kind = GUEST_FILE,
-                                             .mode = st->st_mode & 07777, .changed = st->st_mtime,
+    bool is_new = put(t, (struct guest_node){.path = arena_strdup(t->arena, path),
+                                             .kind = GUEST_FILE,
+                                             .mode = st->st_mode & 07777,
+                                             .changed = st->st_mtime,
                                              .source = arena_strdup(t->arena, path)});
     return is_new ? add_needs(t, path) : 0;
 }

@@ -13,7 +13,7 @@ struct btf {
 static const char *text_at(const struct btf *b, uint64_t offset)
 {
     return offset < b->strings_len && memchr(b->strings + offset, 0, b->strings_len - offset) ? b->strings + offset
-                                                                                                : "";
+                                                                                              : "";
 }
 
 static bool open_types(const uint8_t *bytes, size_t len, struct btf *out)
@@ -35,7 +35,8 @@ static bool open_types(const uint8_t *bytes, size_t len, struct btf *out)
 /* Bytes behind a type's head of 12 bytes. */
 static uint64_t tail_of(unsigned kind, unsigned count)
 {
-    static const uint8_t each[KIND_COUNT] = {[KIND_STRUCT] = 12, [KIND_UNION] = 12, [6] = 8, [13] = 8, [15] = 12, [19] = 12};
+    static const uint8_t each[KIND_COUNT] = {
+        [KIND_STRUCT] = 12, [KIND_UNION] = 12, [6] = 8, [13] = 8, [15] = 12, [19] = 12};
     static const uint8_t once[KIND_COUNT] = {[1] = 4, [KIND_ARRAY] = 12, [14] = 4, [17] = 4};
     return kind < KIND_COUNT ? (uint64_t)each[kind] * count + once[kind] : 0;
 }

@@ -26,13 +26,17 @@ struct live_bpf {
     struct bpf_object *object;
     struct ring_buffer *ring;
     struct live_state *state; /* shared with the program */
-    int tasks, calls, vectors, cpus;
+    int tasks, calls, vectors, marks, cpus;
+    VEC(struct bpf_link *) links; /* programs at tracepoints */
     VEC(struct live_task) ended;
+    struct live_sums traced; /* of it only the entries */
     bool is_first_namespace;
 };
 
 /* ---- loading ---- */
 
+static int say_nothing(enum libbpf_print_level level, const char *format, va_list args)
+    __attribute__((format(printf, 2, 0)));
 static int say_nothing(enum libbpf_print_level level, const char *format, va_list args)
 {
     if (diag_verbose > 1 && level == LIBBPF_WARN)
@@ -53,12 +57,12 @@ static bool choose_programs(struct bpf_object *o, struct arena *a, const char **
     bpf_object__for_each_program(p, o)
     {
         char name[96];
-        const char *point = strchr(bpf_program__section_name(p), '/');
-        snprintf(name, sizeof name, "btf_trace_%s", point ? point + 1 : "");
+        const char *slash = strchr(bpf_program__section_name(p), '/'), *point = slash ? slash + 1 : "";
+        snprintf(name, sizeof name, "btf_trace_%s", point);
         bool is_there = btf__find_by_name_kind(kernel, name, BTF_KIND_TYPEDEF) > 0;
         bpf_program__set_autoload(p, is_there);
-        if (!is_there && (!strcmp(point + 1, "sys_enter") || !strcmp(point + 1, "sched_switch"))) {
-            *why = arena_printf(a, "this kernel has no tracepoint %s", point + 1);
+        if (!is_there && (!strcmp(point, "sys_enter") || !strcmp(point, "sched_switch"))) {
+            *why = arena_printf(a, "this kernel has no tracepoint %s", point);
             ok = false;
         }
     }
@@ -78,18 +82,19 @@ static struct bpf_map *find_map(struct bpf_object *o, const char *end)
     return NULL;
 }
 
-static void configure(struct live_bpf *b)
+static bool configure(struct live_bpf *b)
 {
     struct stat st = {0};
     b->is_first_namespace = stat("/proc/self/ns/pid", &st) == 0 && st.st_ino == FIRST_PID_NAMESPACE;
     struct live_config c = {.is_system = b->target->scope == LIVE_SYSTEM,
                             .waits_for_exec = b->target->scope == LIVE_COMMAND};
     if (!b->is_first_namespace && b->target->scope != LIVE_SYSTEM) {
-        c.root = (__u32)b->target->pid;
         c.namespace_device = st.st_dev;
         c.namespace_inode = st.st_ino;
     }
-    bpf_map__set_initial_value(find_map(b->object, ".rodata"), &c, sizeof c);
+    if (b->target->program)
+        c.machine = b->target->program->machine;
+    return bpf_map__set_initial_value(find_map(b->object, ".rodata.config"), &c, sizeof c) == 0;
 }
 
 static int take_ended(void *ctx, void *data, size_t size)
@@ -100,12 +105,23 @@ static int take_ended(void *ctx, void *data, size_t size)
     return 0;
 }
 
+static int take_entry(void *ctx, void *data, size_t size)
+{
+    struct live_bpf *b = ctx;
+    if (size == sizeof(struct live_entry) && b->target->program)
+        live_sums_trace(&b->traced, b->target->program, data);
+    return 0;
+}
+
 static bool attach(struct live_bpf *b)
 {
     struct bpf_program *p;
     bpf_object__for_each_program(p, b->object)
     {
-        if (bpf_program__autoload(p) && !bpf_program__attach(p)) /* closed with the object */
+        struct bpf_link *link = bpf_program__autoload(p) ? bpf_program__attach(p) : NULL;
+        if (link)
+            VEC_PUSH(&b->links, link);
+        else if (bpf_program__autoload(p))
             return false;
     }
     return true;
@@ -120,8 +136,7 @@ static bool load(struct live_bpf *b, struct arena *a, const char **why)
     }
     if (!choose_programs(b->object, a, why))
         return false;
-    configure(b);
-    int rc = bpf_object__load(b->object);
+    int rc = configure(b) ? bpf_object__load(b->object) : -EINVAL;
     if (rc < 0) {
         *why = arena_printf(a, "the kernel refuses BPF programs: %s", strerror(-rc));
         return false;
@@ -133,8 +148,10 @@ static bool load(struct live_bpf *b, struct arena *a, const char **why)
     b->calls = bpf_object__find_map_fd_by_name(b->object, "calls");
     b->vectors = bpf_object__find_map_fd_by_name(b->object, "vectors");
     b->cpus = bpf_object__find_map_fd_by_name(b->object, "cpus");
+    b->marks = bpf_object__find_map_fd_by_name(b->object, "marks");
     b->ring = ring_buffer__new(bpf_object__find_map_fd_by_name(b->object, "ended"), take_ended, b, NULL);
-    if (b->state && b->ring && attach(b))
+    int trace = bpf_object__find_map_fd_by_name(b->object, "trace");
+    if (b->state && b->ring && ring_buffer__add(b->ring, trace, take_entry, b) == 0 && attach(b))
         return true;
     *why = arena_printf(a, "BPF programs cannot be attached: %s", strerror(errno));
     return false;
@@ -153,20 +170,24 @@ struct live_bpf *live_bpf_open(const struct live_target *t, struct arena *a, con
 
 /* ---- reading ---- */
 
+static struct live_call_sum read_call(const struct live_bpf *b, __u32 number, struct live_call_sum *each, int cpus)
+{
+    struct live_call_sum sum = {0};
+    bool ok = bpf_map_lookup_elem(b->calls, &number, each) == 0;
+    for (int c = 0; ok && c < cpus; c++) {
+        sum.count += each[c].count;
+        sum.errors += each[c].errors;
+        sum.own_ns += each[c].own_ns;
+        sum.waited_ns += each[c].waited_ns;
+    }
+    return sum;
+}
+
 static void read_calls(const struct live_bpf *b, struct live_sums *out, int cpus)
 {
     struct live_call_sum *each = xmalloc((size_t)cpus * sizeof *each);
-    for (__u32 i = 0; i < LIVE_CALLS; i++) {
-        out->table.calls[i] = (struct live_call_sum){0};
-        if (bpf_map_lookup_elem(b->calls, &i, each) < 0)
-            continue;
-        for (int c = 0; c < cpus; c++) {
-            out->table.calls[i].count += each[c].count;
-            out->table.calls[i].errors += each[c].errors;
-            out->table.calls[i].own_ns += each[c].own_ns;
-            out->table.calls[i].waited_ns += each[c].waited_ns;
-        }
-    }
+    for (__u32 i = 0; i < LIVE_CALLS; i++)
+        out->table.calls[i] = read_call(b, i, each, cpus);
     free(each);
 }
 
@@ -185,6 +206,20 @@ static void read_vectors(const struct live_bpf *b, struct live_sums *out, int cp
     free(each);
 }
 
+static void read_marks(const struct live_bpf *b, struct live_sums *out, int cpus)
+{
+    struct live_mark *each = xmalloc((size_t)cpus * sizeof *each);
+    for (__u32 i = 0; i < LIVE_MARKS; i++) {
+        bool ok = bpf_map_lookup_elem(b->marks, &i, each) == 0;
+        for (int c = 0; ok && c < cpus; c++) {
+            out->table.marks[i].count += each[c].count;
+            out->table.marks[i].elapsed_ns += each[c].elapsed_ns;
+            out->table.marks[i].own_ns += each[c].own_ns;
+        }
+    }
+    free(each);
+}
+
 static void clear(const struct live_bpf *b, int cpus)
 {
     void *zero = xmalloc((size_t)cpus * sizeof(struct live_call_sum));
@@ -192,6 +227,8 @@ static void clear(const struct live_bpf *b, int cpus)
         bpf_map_update_elem(b->calls, &i, zero, BPF_ANY);
     for (__u32 i = 0; i < LIVE_VECTORS; i++)
         bpf_map_update_elem(b->vectors, &i, zero, BPF_ANY);
+    for (__u32 i = 0; i < LIVE_MARKS; i++)
+        bpf_map_update_elem(b->marks, &i, zero, BPF_ANY);
     free(zero);
 }
 
@@ -210,24 +247,34 @@ static void add_thread(const struct live_bpf *b, pid_t tid, pid_t tgid, bool is_
     b->state->generation++;
 }
 
+struct cost_reader {
+    const struct live_bpf *b;
+    struct live_call_sum *each;
+    int cpus;
+};
+
+static struct live_call_sum read_cost(void *ctx)
+{
+    const struct cost_reader *r = ctx;
+    return read_call(r->b, live_cost_call(), r->each, r->cpus);
+}
+
 void live_bpf_cost(struct live_bpf *b, struct live_cost *c)
 {
     __u32 self = (__u32)gettid();
-    struct live_sums *sums = xmalloc(sizeof *sums);
-    int cpus = libbpf_num_possible_cpus();
-    if (!b->is_first_namespace && b->target->scope != LIVE_SYSTEM) /* it would not know this thread */
-        cpus = 0;
-    if (cpus > 0) {
+    struct cost_reader r = {.b = b, .cpus = libbpf_num_possible_cpus()};
+    if (r.cpus <= 0)
+        return;
+    r.each = xmalloc((size_t)r.cpus * sizeof *r.each);
+    if (b->is_first_namespace)
         add_thread(b, (pid_t)self, getpid(), false);
-        b->state->is_on = 1;
-        live_cost_loop(c);
-        b->state->is_on = 0;
-        read_calls(b, sums, cpus);
-        live_cost_end(c, &sums->table.calls[live_cost_call()]);
-        bpf_map_delete_elem(b->tasks, &self);
-        clear(b, cpus);
-    }
-    free(sums);
+    b->state->root = (__u32)getpid();
+    b->state->is_on = 1;
+    live_cost_loop(c, read_cost, &r);
+    b->state->is_on = 0;
+    bpf_map_delete_elem(b->tasks, &self);
+    clear(b, r.cpus);
+    free(r.each);
 }
 
 /* What was seen of others while it was calibrated. */
@@ -237,8 +284,9 @@ static void forget_tasks(struct live_bpf *b)
     while (bpf_map_get_next_key(b->tasks, NULL, &key) == 0)
         bpf_map_delete_elem(b->tasks, &key);
     ring_buffer__consume(b->ring);
-    b->ended.len = 0;
-    *b->state = (struct live_state){.generation = b->state->generation + 1};
+    b->ended.len = b->traced.entries.len = 0;
+    b->traced.entries_lost = 0;
+    *b->state = (struct live_state){.generation = b->state->generation + 1, .root = (__u32)b->target->pid};
 }
 
 static void add_threads(struct live_bpf *b)
@@ -304,6 +352,7 @@ void live_bpf_stop(struct live_bpf *b, struct live_sums *out)
     if (cpus > 0) {
         read_calls(b, out, cpus);
         read_vectors(b, out, cpus);
+        read_marks(b, out, cpus);
     }
     read_tasks(b, out);
     if (cpus > 0)
@@ -311,6 +360,9 @@ void live_bpf_stop(struct live_bpf *b, struct live_sums *out)
     for (size_t i = 0; i < out->tasks.len; i++)
         if (out->tasks.data[i].since_ns)
             clock_charge(&out->tasks.data[i], now, &out->table);
+    memcpy(&out->entries, &b->traced.entries, sizeof out->entries); /* they are out's now */
+    memset(&b->traced.entries, 0, sizeof b->traced.entries);
+    out->entries_lost = b->traced.entries_lost + b->state->trace_lost;
     out->lost = b->state->lost;
     out->idle_ns = b->state->idle_ns;
     if (b->state->idle_since_ns && b->target->scope == LIVE_PROCESS)
@@ -323,10 +375,14 @@ void live_bpf_close(struct live_bpf *b)
 {
     if (!b)
         return;
+    for (size_t i = 0; i < b->links.len; i++)
+        bpf_link__destroy(b->links.data[i]);
+    VEC_FREE(&b->links);
     ring_buffer__free(b->ring);
     if (b->state)
         munmap(b->state, STATE_BYTES);
     bpf_object__close(b->object);
     VEC_FREE(&b->ended);
+    live_sums_fini(&b->traced);
     free(b);
 }

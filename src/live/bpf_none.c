@@ -5,7 +5,7 @@
 struct live_bpf *live_bpf_open(const struct live_target *t, struct arena *a, const char **why)
 {
     (void)t, (void)a;
-    *why = "mtool was built without it (clang and libbpf-dev were not there)";
+    *why = "mtool was built without it (clang or libbpf-dev was missing)";
     return NULL;
 }
 void live_bpf_cost(struct live_bpf *b, struct live_cost *c) { (void)b, (void)c; }

@@ -18,7 +18,7 @@ const char *live_call_name(uint32_t number)
 }
 
 static const char *const vectors[] = {
-#define INTERRUPT(name, text) text,
+#define INTERRUPT(name, text, in_rings) text,
 #include "live/interrupts.def"
 #undef INTERRUPT
 };
@@ -48,6 +48,25 @@ static const char *device_name(struct arena *a, unsigned irq)
     if (f)
         fclose(f);
     return name;
+}
+
+int live_vector_find(const char *name)
+{
+    static const char *const names[] = {
+#define INTERRUPT(name, text, in_rings) #name,
+#include "live/interrupts.def"
+#undef INTERRUPT
+    };
+    unsigned n;
+    char rest;
+    for (size_t i = 0; i < ARRAY_LEN(names); i++)
+        if (strcmp(names[i], name) == 0)
+            return (int)i;
+    if (sscanf(name, "softirq-%u%c", &n, &rest) == 1 && n < ARRAY_LEN(softirqs))
+        return (int)(LIVE_SOFT + n);
+    if (sscanf(name, "device-%u%c", &n, &rest) == 1 && n < LIVE_VECTORS - LIVE_DEVICE)
+        return (int)(LIVE_DEVICE + n);
+    return -1;
 }
 
 const char *live_vector_name(struct arena *a, uint32_t vector)

@@ -11,23 +11,47 @@
 #include "live/live.h"
 #include "perf/perf.h"
 
+/* ---- machine.c ---- */
+
+struct live_names {
+    const char *name[LIVE_PATTERNS];
+    size_t count;
+};
+_Static_assert(LIVE_STATES <= LIVE_PATTERNS && LIVE_COUNTERS <= LIVE_PATTERNS && LIVE_TIMERS <= LIVE_PATTERNS,
+               "names of each fit");
+struct live_limits {
+    unsigned patterns, states, counters /* and timers */;
+    size_t entries; /* of the trace */
+};
+struct live_program {
+    struct arena *arena;
+    struct live_machine machine;
+    struct live_names patterns, states, counters, timers;
+    struct live_limits limits;
+};
+
 /* Whom a session watches. */
 struct live_target {
     enum live_scope scope;
-    pid_t pid;               /* 0 of LIVE_SYSTEM */
-    struct perf_target perf; /* the threads of it that are there; none of LIVE_SYSTEM */
+    pid_t pid;                          /* 0 of LIVE_SYSTEM */
+    struct perf_target perf;            /* the threads of it that are there; none of LIVE_SYSTEM */
+    const struct live_program *program; /* NULL: no state machine */
 };
 
 /* ---- sums.c: what events add up to ---- */
 
 struct live_sums {
     struct live_table table;
-    VEC(struct live_task) tasks; /* those that ended too */
+    VEC(struct live_task) tasks;    /* those that ended too */
+    VEC(struct live_entry) entries; /* of the trace */
+    uint64_t entries_lost;
     uint64_t lost;               /* events, or tasks, that nobody took in time */
     uint64_t idle_ns;            /* no thread of the target had a processor, or wanted one if wakeups are seen */
     uint64_t begun_ns, ended_ns; /* 0: it never began */
 };
 void live_sums_fini(struct live_sums *s);
+/* One more, unless the program has as many as it may have. */
+void live_sums_trace(struct live_sums *s, const struct live_program *p, const struct live_entry *e);
 /* What mtool's own system calls cost with and without events, by which calls are corrected; all in ns a call. */
 struct live_cost {
     double plain;   /* a call without events, as a program sees it */
@@ -36,9 +60,9 @@ struct live_cost {
     bool is_known;
 };
 void live_cost_begin(struct live_cost *c); /* without events */
-void live_cost_loop(struct live_cost *c);  /* with events, of this thread */
-/* The sums of that loop, and nothing else. */
-void live_cost_end(struct live_cost *c, const struct live_call_sum *sum);
+/* With events, of this thread; read: their sums so far of the call that it makes. */
+typedef struct live_call_sum (*live_cost_read)(void *ctx);
+void live_cost_loop(struct live_cost *c, live_cost_read read, void *ctx);
 uint32_t live_cost_call(void); /* number of the call that it makes */
 
 /* ---- bpf.c ---- */
@@ -56,8 +80,14 @@ void live_bpf_close(struct live_bpf *b);
 /* ---- trace.c ---- */
 
 struct live_trace;
-/* Who runs when; and, with_events, tracepoints. NULL with *why if those are not to be had. */
-struct live_trace *live_trace_open(const struct live_target *t, bool with_events, struct arena *a, const char **why);
+enum live_depth {
+    LIVE_TRACE_TURNS, /* who runs when */
+    LIVE_TRACE_CALLS, /* and system calls */
+    LIVE_TRACE_ALL    /* and page faults and interrupts */
+};
+/* NULL with *why if that is not to be had. */
+struct live_trace *live_trace_open(const struct live_target *t, enum live_depth depth, struct arena *a,
+                                   const char **why);
 void live_trace_cost(struct live_cost *c);
 void live_trace_begin(struct live_trace *t);
 size_t live_trace_poll(const struct live_trace *t, struct pollfd *out, size_t max);
@@ -77,13 +107,12 @@ void live_symbols_free(struct live_symbols *s);
 /* ---- regions.c ---- */
 
 enum live_region_id {
-#define REGION(id, name, patterns) LIVE_REGION_##id,
+#define REGION(id, name, label, functions) LIVE_REGION_##id,
 #include "live/regions.def"
 #undef REGION
-    LIVE_REGION_OTHER,
     LIVE_REGIONS
 };
-extern const char *const live_region_name[LIVE_REGIONS];
+extern const char *const live_region_name[LIVE_REGIONS], *const live_region_label[LIVE_REGIONS];
 enum live_region_id live_region_of(const char *function);
 /* What code of the kernel that is entered by this function does: LIVE_PART_FAULT, _CALL, _INTERRUPT, else -1. */
 int live_entry_of(const char *function);
@@ -124,6 +153,7 @@ size_t live_threads_of(pid_t pid, pid_t **tids);
 
 const char *live_call_name(uint32_t number); /* NULL: not known */
 const char *live_vector_name(struct arena *a, uint32_t vector);
+int live_vector_find(const char *name); /* local_timer, ..., softirq-N, device-N; -1 */
 
 /* ---- counters.c ---- */
 
@@ -146,6 +176,7 @@ struct live_found { /* all that a session has */
     struct live_accounts accounts;
     const struct live_sampled *samples; /* NULL: none */
     const struct live_symbols *symbols; /* NULL likewise */
+    const struct live_program *program; /* NULL likewise */
 };
 void live_result_fill(const struct live_found *f, struct live_result *r);
 

@@ -35,11 +35,18 @@ void live_probe(struct arena *a, struct live_source_state out[LIVE_SOURCES]);
 
 /* ---- session.c ---- */
 
+/* A state machine over events (machine.c), by the language of doc/monster-live.md; as_analyser: within the limits of
+ * the paper's logic analyser. NULL after one line. */
+struct live_program;
+struct live_program *live_program_read(const char *path, bool as_analyser);
+void live_program_free(struct live_program *p);
+
 enum live_scope { LIVE_COMMAND, LIVE_PROCESS, LIVE_SYSTEM };
 struct live_options {
     enum live_scope scope;
     double hertz;     /* samples a second; 0: 997, about 1 kHz but not in step with the kernel's tick */
     unsigned without; /* sources that are not to be tried, bits by enum live_source */
+    const struct live_program *program; /* NULL: none; stays until the end */
 };
 enum { LIVE_HERTZ_MAX = 10000 }; /* above it sampling feeds on itself */
 
@@ -90,13 +97,23 @@ struct live_process {
     uint64_t calls, faults_user, faults_kernel, switches, preemptions;
 };
 struct live_region {
-    const char *name;
+    const char *name, *label; /* in JSON, for people */
     uint64_t samples;
     struct live_figure time;
 };
 struct live_function { /* of the kernel */
     const char *name, *region;
     uint64_t samples;
+};
+struct live_mark_row { /* a counter or timer of a state machine */
+    const char *name;
+    uint64_t count;
+    double elapsed_s, own_s; /* of a timer: between start and stop, all and on a processor; else NAN */
+};
+struct live_trace_row {
+    double time_s; /* since watching began */
+    uint32_t pid, tid;
+    const char *pattern, *state; /* which state it left */
 };
 struct live_counter {
     const char *name, *mode; /* "user" or "kernel" */
@@ -120,14 +137,21 @@ struct live_result {
     size_t vector_count;
     struct live_process *processes;
     size_t process_count;
-    struct live_region *regions; /* in the order of regions.def, "other" the last; none without symbols */
+    struct live_region *regions; /* in the order of regions.def; none without symbols */
     size_t region_count;
     struct live_function *functions;
     size_t function_count;
     struct live_counter *counters;
     size_t counter_count;
+    struct live_mark_row *marks; /* counters, then timers */
+    size_t mark_count;
+    struct live_trace_row *trace; /* in order of time */
+    size_t trace_count;
+    uint64_t trace_lost;
+    bool has_program;                                                /* and events to move it */
     uint64_t faults_user, faults_kernel, faults_minor, faults_major; /* UINT64_MAX: not known */
     uint64_t switches, preemptions;                                  /* likewise */
+    double account_user_s, account_system_s; /* by the kernel's own account, watching included; NAN */
     double samples_hz;
     uint64_t samples, samples_user, samples_lost, events_lost;
     bool has_events, has_samples, has_kernel_samples;

@@ -3,13 +3,18 @@
 #include "live/impl.h"
 
 const char *const live_region_name[LIVE_REGIONS] = {
-#define REGION(id, name, patterns) name,
+#define REGION(id, name, label, functions) name,
 #include "live/regions.def"
 #undef REGION
-    "other"};
+};
+const char *const live_region_label[LIVE_REGIONS] = {
+#define REGION(id, name, label, functions) label,
+#include "live/regions.def"
+#undef REGION
+};
 
 static const char *const regions[] = {
-#define REGION(id, name, patterns) patterns,
+#define REGION(id, name, label, functions) functions,
 #include "live/regions.def"
 #undef REGION
 };
@@ -40,10 +45,10 @@ static bool matches(const char *patterns, const char *name)
 
 enum live_region_id live_region_of(const char *function)
 {
-    for (size_t i = 0; i < ARRAY_LEN(regions); i++)
-        if (matches(regions[i], function))
-            return (enum live_region_id)i;
-    return LIVE_REGION_OTHER;
+    int i = 0;
+    while (i < LIVE_REGION_REST && !matches(regions[i], function))
+        i++;
+    return (enum live_region_id)i;
 }
 
 int live_entry_of(const char *function)

@@ -290,7 +290,7 @@ static void fill_regions(const struct live_found *f, struct live_result *r)
         r->functions[r->function_count++] =
             (struct live_function){arena_strdup(r->arena, name), live_region_name[region], s->functions.vals[i]};
     }
-    counts[LIVE_REGION_OTHER] += s->unnamed;
+    counts[LIVE_REGION_REST] += s->unnamed;
     qsort(r->functions, r->function_count, sizeof *r->functions, functions_by_samples);
     r->regions = ARENA_ARRAY(r->arena, struct live_region, LIVE_REGIONS);
     for (int i = 0; i < LIVE_REGIONS; i++) {
@@ -302,7 +302,7 @@ static void fill_regions(const struct live_found *f, struct live_result *r)
             t = (struct live_figure){NAN, 0, LIVE_NOT_KNOWN};
         if ((i == LIVE_REGION_IDLE && f->scope != LIVE_SYSTEM) || (i == LIVE_REGION_WATCHING && !counts[i]))
             continue;
-        r->regions[r->region_count++] = (struct live_region){live_region_name[i], counts[i], t};
+        r->regions[r->region_count++] = (struct live_region){live_region_name[i], live_region_label[i], counts[i], t};
     }
 }
 
@@ -320,6 +320,43 @@ static void fill_faults(const struct live_found *f, struct live_result *r)
     }
 }
 
+static int entries_by_time(const void *a, const void *b)
+{
+    const struct live_entry *x = a, *y = b;
+    return (x->time_ns > y->time_ns) - (x->time_ns < y->time_ns);
+}
+
+static void fill_machine(const struct live_found *f, struct live_result *r)
+{
+    const struct live_program *p = f->program;
+    struct live_sums *s = f->sums;
+    r->has_program = true;
+    r->marks = ARENA_ARRAY(r->arena, struct live_mark_row, LIVE_MARKS);
+    for (size_t i = 0; i < p->counters.count; i++)
+        r->marks[r->mark_count++] =
+            (struct live_mark_row){arena_strdup(r->arena, p->counters.name[i]), s->table.marks[i].count, NAN, NAN};
+    for (size_t i = 0; i < p->timers.count; i++) {
+        const struct live_mark *m = &s->table.marks[LIVE_COUNTERS + i];
+        r->marks[r->mark_count++] = (struct live_mark_row){arena_strdup(r->arena, p->timers.name[i]), m->count,
+                                                           s_of(m->elapsed_ns), s_of(m->own_ns)};
+    }
+    if (s->entries.len)
+        qsort(s->entries.data, s->entries.len, sizeof *s->entries.data, entries_by_time);
+    const char *patterns[LIVE_PATTERNS] = {NULL}, *states[LIVE_STATES] = {NULL};
+    for (size_t i = 0; i < p->patterns.count; i++)
+        patterns[i] = arena_strdup(r->arena, p->patterns.name[i]);
+    for (size_t i = 0; i < p->states.count; i++)
+        states[i] = arena_strdup(r->arena, p->states.name[i]);
+    r->trace = ARENA_ARRAY(r->arena, struct live_trace_row, s->entries.len);
+    for (size_t i = 0; i < s->entries.len; i++) {
+        const struct live_entry *e = &s->entries.data[i];
+        r->trace[r->trace_count++] =
+            (struct live_trace_row){s_of(e->time_ns - min_u64(s->begun_ns, e->time_ns)), e->tgid, e->tid,
+                                    patterns[e->pattern % LIVE_PATTERNS], states[e->state % LIVE_STATES]};
+    }
+    r->trace_lost = s->entries_lost;
+}
+
 void live_result_fill(const struct live_found *f, struct live_result *r)
 {
     r->scope = f->scope;
@@ -328,6 +365,8 @@ void live_result_fill(const struct live_found *f, struct live_result *r)
     r->has_events = f->has_events;
     r->has_samples = f->samples != NULL;
     r->has_kernel_samples = f->samples && !f->samples->is_user_only;
+    r->account_user_s = f->accounts.user_s;
+    r->account_system_s = f->accounts.system_s;
     r->switches = f->accounts.switches;
     r->preemptions = f->accounts.preemptions;
     fill_parts(f, r);
@@ -337,6 +376,8 @@ void live_result_fill(const struct live_found *f, struct live_result *r)
     if (f->has_events) {
         fill_calls(f, r);
         fill_vectors(f, r);
+        if (f->program)
+            fill_machine(f, r);
     }
     r->events_lost = f->sums->lost;
     if (!f->samples)

@@ -72,10 +72,10 @@ static void open_events(struct live_session *s, unsigned without)
     why = not_wanted;
     bool wanted = !(without & 1u << LIVE_TRACEPOINTS);
     if (wanted)
-        s->trace = live_trace_open(&s->target, true, a, &why);
+        s->trace = live_trace_open(&s->target, LIVE_TRACE_ALL, a, &why);
     s->result->has_events = s->trace;
     set(s, LIVE_TRACEPOINTS, s->trace, s->trace ? "perf_event rings" : why);
-    if (!s->trace && wanted && (s->trace = live_trace_open(&s->target, false, a, &why)))
+    if (!s->trace && wanted && (s->trace = live_trace_open(&s->target, LIVE_TRACE_TURNS, a, &why)))
         set(s, LIVE_TRACEPOINTS, false,
             arena_printf(a, "%s; only who runs when", s->result->sources[LIVE_TRACEPOINTS].found));
 }
@@ -174,6 +174,7 @@ static struct live_session *session_new(const struct live_options *opt, pid_t pi
 {
     struct live_session *s = xmalloc(sizeof *s);
     s->target.scope = opt->scope;
+    s->target.program = opt->program;
     s->target.pid = opt->scope == LIVE_SYSTEM ? 0 : pid;
     if (opt->scope != LIVE_SYSTEM) {
         s->target.perf.count = live_threads_of(pid, &s->tids);
@@ -247,7 +248,8 @@ struct live_result *live_session_finish(struct live_session *s)
                            .has_turns = s->bpf || s->trace,
                            .sums = s->sums,
                            .cost = s->cost,
-                           .accounts = live_accounts_none()};
+                           .accounts = live_accounts_none(),
+                           .program = s->target.program};
     if (s->has_usage)
         f.accounts = s->last;
     else if (s->has_accounts && s->target.scope != LIVE_COMMAND)
@@ -274,7 +276,7 @@ struct live_result *live_session_finish(struct live_session *s)
 static void probe_tracepoints(const struct live_target *t, struct arena *a, struct live_source_state *out)
 {
     const char *why = NULL;
-    struct live_trace *trace = live_trace_open(t, true, a, &why);
+    struct live_trace *trace = live_trace_open(t, LIVE_TRACE_ALL, a, &why);
     *out = (struct live_source_state){trace != NULL, trace ? "perf_event rings" : why};
     live_trace_close(trace);
 }
@@ -299,7 +301,7 @@ static void probe_samples(const struct live_target *t, struct arena *a, struct l
 void live_probe(struct arena *a, struct live_source_state out[LIVE_SOURCES])
 {
     pid_t self = gettid();
-    struct live_target t = {LIVE_PROCESS, getpid(), {&self, 1}};
+    struct live_target t = {LIVE_PROCESS, getpid(), {&self, 1}, NULL};
     const char *why = "programs at tracepoints load";
     struct live_bpf *bpf = live_bpf_open(&t, a, &why);
     out[LIVE_BPF] = (struct live_source_state){bpf != NULL, why};

@@ -6,8 +6,8 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "live/clock.h"
 #include "live/impl.h"
+#include "live/step.h"
 
 enum { TRACE_PAGES = 1024, IDS_MAX = 2048 };
 #define IDLE_BIT 0x80000000u
@@ -32,6 +32,7 @@ struct item {
     uint64_t time_ns, seq;
     uint32_t tid, tgid;
     uint32_t value;
+    uint64_t address;
     uint16_t cpu;
     enum kind kind;
 };
@@ -48,6 +49,7 @@ struct live_trace {
     VEC(struct item) items;
     uint64_t seq, settled_ns;
     struct live_sums sums;
+    const struct live_program *program; /* NULL: none */
     struct strbuf names;
     struct map by_tid; /* number of a thread -> index of the last that had it */
     int64_t active;
@@ -62,25 +64,26 @@ struct wanted {
     unsigned bytes;
     enum kind kind;
     uint32_t base;
-    bool is_needed;
+    enum live_depth depth;
+    bool is_optional;
 };
 enum {
-#define INTERRUPT(name, text) VECTOR_##name,
+#define INTERRUPT(name, text, in_rings) VECTOR_##name,
 #include "live/interrupts.def"
 #undef INTERRUPT
 };
 static const struct wanted wanted[] = {
-    {"raw_syscalls/sys_enter", "id", 8, KIND_ENTER, 0, true},
-    {"raw_syscalls/sys_exit", "ret", 8, KIND_LEAVE, 0, true},
-    {"exceptions/page_fault_user", NULL, 0, KIND_FAULT_USER, 0, false},
-    {"exceptions/page_fault_kernel", NULL, 0, KIND_FAULT_KERNEL, 0, false},
-    {"irq/irq_handler_entry", "irq", 4, KIND_INTERRUPT, LIVE_DEVICE, false},
-    {"irq/irq_handler_exit", NULL, 0, KIND_RESUME, 0, false},
-    {"irq/softirq_entry", "vec", 4, KIND_INTERRUPT, LIVE_SOFT, false},
-    {"irq/softirq_exit", NULL, 0, KIND_RESUME, 0, false},
-#define INTERRUPT(name, text)                                                                                          \
-    {"irq_vectors/" #name "_entry", NULL, 0, KIND_INTERRUPT, VECTOR_##name, false},                                    \
-        {"irq_vectors/" #name "_exit", NULL, 0, KIND_RESUME, 0, false},
+    {"raw_syscalls/sys_enter", "id", 8, KIND_ENTER, 0, LIVE_TRACE_CALLS, false},
+    {"raw_syscalls/sys_exit", "ret", 8, KIND_LEAVE, 0, LIVE_TRACE_CALLS, false},
+    {"exceptions/page_fault_user", "address", 8, KIND_FAULT_USER, 0, LIVE_TRACE_ALL, true},
+    {"exceptions/page_fault_kernel", "address", 8, KIND_FAULT_KERNEL, 0, LIVE_TRACE_ALL, true},
+    {"irq/irq_handler_entry", "irq", 4, KIND_INTERRUPT, LIVE_DEVICE, LIVE_TRACE_ALL, true},
+    {"irq/irq_handler_exit", NULL, 0, KIND_RESUME, 0, LIVE_TRACE_ALL, true},
+    {"irq/softirq_entry", "vec", 4, KIND_INTERRUPT, LIVE_SOFT, LIVE_TRACE_ALL, true},
+    {"irq/softirq_exit", NULL, 0, KIND_RESUME, 0, LIVE_TRACE_ALL, true},
+#define INTERRUPT(name, text, in_rings)                                                                                \
+    {"irq_vectors/" #name "_entry", NULL, 0, KIND_INTERRUPT, VECTOR_##name, LIVE_TRACE_ALL + !(in_rings), true},       \
+        {"irq_vectors/" #name "_exit", NULL, 0, KIND_RESUME, 0, LIVE_TRACE_ALL + !(in_rings), true},
 #include "live/interrupts.def"
 #undef INTERRUPT
 };
@@ -102,31 +105,31 @@ static struct perf_event_attr attr_of(enum live_scope scope)
     return a;
 }
 
-/* The event of a tracepoint if the kernel has it, in the form that is known, and allows it; else false with *why. */
-static bool find_point(int tracefs, const struct wanted *w, const struct live_target *target, struct point *out,
-                       struct perf_event_attr *attr, struct arena *a, const char **why)
+/* A tracepoint in the form that is known, into its attr; else false with *why. */
+static bool find_point(int tracefs, const struct wanted *w, struct live_trace *t, struct perf_event_attr *attr,
+                       struct arena *a, const char **why)
 {
     struct perf_tracepoint p;
     bool is_there = perf_tracepoint_read(tracefs, w->name, &p);
-    *why = is_there ? NULL : arena_printf(a, "tracepoint %s: %s", w->name, strerror(errno));
-    int field = is_there && w->field ? perf_tracepoint_field(&p, w->field, w->bytes) : -1;
-    if (is_there && (p.id >= IDS_MAX || (w->field && field < 0)))
-        *why = arena_printf(a, "tracepoint %s: of another form", w->name);
-    *out = (struct point){w->kind, w->base, field, w->bytes};
-    *attr = attr_of(target->scope);
-    attr->type = PERF_TYPE_TRACEPOINT;
-    attr->config = p.id;
-    attr->sample_period = 1;
+    int err = errno, field = is_there && w->field ? perf_tracepoint_field(&p, w->field, w->bytes) : -1;
+    bool is_known = is_there && p.id < IDS_MAX && (field >= 0 || !w->field);
+    if (is_known) {
+        t->points[p.id] = (struct point){w->kind, w->base, field, w->bytes};
+        *attr = attr_of(t->scope);
+        attr->type = PERF_TYPE_TRACEPOINT;
+        attr->config = p.id;
+        attr->sample_period = 1;
+    } else if (!w->is_optional) {
+        *why = arena_printf(a, "tracepoint %s: %s", w->name, is_there ? "of another form" : strerror(err));
+    }
     perf_tracepoint_free(&p);
-    if (!*why && !perf_event_is_allowed(attr, target->perf))
-        *why = arena_printf(a, "tracepoint %s: %s", w->name, strerror(errno));
-    return !*why;
+    return is_known;
 }
 
-/* Those that are to be had, into attrs; those of begin and end of an interrupt (one behind the other) both or none: of
- * perf's own interrupt the kernel refuses the end. False with *why if one that is needed is not there. */
-static bool add_points(struct live_trace *t, const struct live_target *target, struct perf_event_attr *attrs,
-                       size_t *count, struct arena *a, const char **why)
+/* Those that the kernel has, into attrs. False with *why if one that is needed is not there. Of an interrupt it has the
+ * begin and the end or neither. */
+static bool add_points(struct live_trace *t, enum live_depth depth, struct perf_event_attr *attrs, size_t *count,
+                       struct arena *a, const char **why)
 {
     int tracefs = perf_tracefs_open();
     if (tracefs < 0) {
@@ -134,33 +137,36 @@ static bool add_points(struct live_trace *t, const struct live_target *target, s
         return false;
     }
     bool ok = true;
-    for (size_t i = 0; i < ARRAY_LEN(wanted) && ok;) {
-        size_t n = wanted[i].kind == KIND_INTERRUPT ? 2 : 1;
-        struct point points[2];
-        bool found = true;
-        for (size_t k = 0; k < n && found; k++)
-            found = find_point(tracefs, &wanted[i + k], target, &points[k], &attrs[*count + k], a, why);
-        for (size_t k = 0; k < n && found; k++)
-            t->points[attrs[*count + k].config] = points[k];
-        *count += found ? n : 0;
-        ok = found || !wanted[i].is_needed;
-        i += n;
+    for (size_t i = 0; i < ARRAY_LEN(wanted) && ok; i++) {
+        bool found = wanted[i].depth <= depth && find_point(tracefs, &wanted[i], t, &attrs[*count], a, why);
+        *count += found;
+        ok = found || wanted[i].is_optional || wanted[i].depth > depth;
     }
     close(tracefs);
     return ok;
 }
 
-struct live_trace *live_trace_open(const struct live_target *target, bool with_events, struct arena *a,
+static void take_entry(void *ctx, const struct live_entry *e)
+{
+    struct live_trace *t = ctx;
+    live_sums_trace(&t->sums, t->program, e);
+}
+
+struct live_trace *live_trace_open(const struct live_target *target, enum live_depth depth, struct arena *a,
                                    const char **why)
 {
     struct live_trace *t = xmalloc(sizeof *t);
     struct perf_event_attr attrs[ATTRS_MAX];
+    bool with_events = depth != LIVE_TRACE_TURNS, ok;
     size_t count = 1;
     t->scope = target->scope;
+    t->program = target->program;
+    t->sums.table.trace = take_entry;
+    t->sums.table.ctx = t;
     attrs[0] = attr_of(t->scope);
     attrs[0].context_switch = attrs[0].task = attrs[0].comm = attrs[0].comm_exec = 1;
-    bool ok = !with_events || add_points(t, target, attrs, &count, a, why);
-    for (int look = 0; ok && look <= !with_events && !t->rings; look++) {
+    ok = !with_events || add_points(t, depth, attrs, &count, a, why);
+    for (int look = 0; ok && look < (with_events ? 1 : 2) && !t->rings; look++) {
         attrs[0].exclude_kernel =
             look == 1; /* what an ordinary user may: the records that are wanted come all the same */
         t->rings = perf_rings_open(attrs, count, target->perf, with_events ? TRACE_PAGES : PERF_RING_PAGES);
@@ -187,10 +193,10 @@ struct tail {
     uint32_t cpu, reserved;
 };
 
-static void put(struct live_trace *t, const struct tail *at, enum kind kind, uint32_t value)
+static void put(struct live_trace *t, const struct tail *at, enum kind kind, uint32_t value, uint64_t address)
 {
     uint32_t tid = at->tid ? at->tid : IDLE_BIT | at->cpu;
-    VEC_PUSH(&t->items, ((struct item){at->time_ns, t->seq++, tid, at->pid, value, (uint16_t)at->cpu, kind}));
+    VEC_PUSH(&t->items, ((struct item){at->time_ns, t->seq++, tid, at->pid, value, address, (uint16_t)at->cpu, kind}));
 }
 
 static void take_event(struct live_trace *t, const struct perf_event_header *h)
@@ -208,13 +214,15 @@ static void take_event(struct live_trace *t, const struct perf_event_header *h)
     const struct point *p = id < IDS_MAX ? &t->points[id] : NULL;
     if (!p || p->kind == KIND_NONE)
         return;
-    int64_t value = 0;
+    uint64_t value = 0;
     if (p->field >= 0 && (unsigned)p->field + p->bytes <= s->bytes)
         memcpy(&value, s->raw + p->field, p->bytes);
     if (p->kind == KIND_LEAVE)
-        put(t, &s->tail, value < 0 && value >= -4095 ? KIND_FAIL : KIND_LEAVE, 0);
+        put(t, &s->tail, (int64_t)value < 0 && (int64_t)value >= -4095 ? KIND_FAIL : KIND_LEAVE, 0, 0);
+    else if (p->kind == KIND_FAULT_USER || p->kind == KIND_FAULT_KERNEL)
+        put(t, &s->tail, p->kind, 0, value);
     else
-        put(t, &s->tail, p->kind, p->base + (uint32_t)min_u64((uint64_t)value, LIVE_CALLS));
+        put(t, &s->tail, p->kind, p->base + (uint32_t)min_u64(value, LIVE_CALLS), 0);
 }
 
 static void take_fork(struct live_trace *t, const struct perf_event_header *h, const struct tail *tail)
@@ -224,7 +232,8 @@ static void take_fork(struct live_trace *t, const struct perf_event_header *h, c
         uint32_t pid, ppid, tid, ptid;
     } *f = (const void *)h;
     if (h->size >= sizeof *f + sizeof *tail)
-        VEC_PUSH(&t->items, ((struct item){tail->time_ns, t->seq++, f->tid, f->pid, f->ptid, 0, KIND_FORK}));
+        VEC_PUSH(&t->items,
+                 ((struct item){tail->time_ns, t->seq++, f->tid, f->pid, f->ptid, 0, (uint16_t)tail->cpu, KIND_FORK}));
 }
 
 static void take_name(struct live_trace *t, const struct perf_event_header *h, const struct tail *tail)
@@ -237,7 +246,7 @@ static void take_name(struct live_trace *t, const struct perf_event_header *h, c
     if (h->size < sizeof *c + sizeof *tail)
         return;
     size_t room = h->size - sizeof *c - sizeof *tail;
-    put(t, tail, KIND_EXEC, (uint32_t)t->names.len);
+    put(t, tail, KIND_EXEC, (uint32_t)t->names.len, 0);
     str_put(&t->names, c->name, strnlen(c->name, room));
     str_put(&t->names, "", 1);
 }
@@ -260,11 +269,11 @@ static void take(void *ctx, const struct perf_event_header *h)
     else if (h->size < sizeof *h + sizeof *tail)
         return;
     else if (h->type == PERF_RECORD_SWITCH || h->type == PERF_RECORD_SWITCH_CPU_WIDE)
-        put(t, tail, switch_of(h), 0);
+        put(t, tail, switch_of(h), 0, 0);
     else if (h->type == PERF_RECORD_FORK)
         take_fork(t, h, tail);
     else if (h->type == PERF_RECORD_EXIT)
-        put(t, tail, KIND_END, 0);
+        put(t, tail, KIND_END, 0, 0);
     else if (h->type == PERF_RECORD_COMM && h->misc & PERF_RECORD_MISC_COMM_EXEC)
         take_name(t, h, tail);
 }
@@ -352,6 +361,7 @@ static void end_task(struct live_trace *t, struct live_task *k, uint64_t now)
 static void name_task(struct live_trace *t, struct live_task *k, const struct item *it)
 {
     clock_charge(k, it->time_ns, &t->sums.table);
+    memset(k->comm, 0, sizeof k->comm);
     snprintf(k->comm, sizeof k->comm, "%s", t->names.data + it->value);
 }
 
@@ -373,19 +383,10 @@ static struct live_task *take_over(struct live_trace *t, struct item *it)
 
 static bool is_switch_or_end(enum kind kind) { return kind == KIND_STOP || kind == KIND_PREEMPT || kind == KIND_END; }
 
-static void apply(struct live_trace *t, struct item *it)
+static void move_clock(struct live_trace *t, struct live_task *k, const struct item *it)
 {
-    if (it->kind == KIND_FORK) {
-        fork_task(t, it);
-        return;
-    }
-    struct live_task *k = take_over(t, it);
     struct live_table *s = &t->sums.table;
     uint64_t now = it->time_ns;
-    if (!t->sums.begun_ns)
-        t->sums.begun_ns = now;
-    if (!is_switch_or_end(it->kind))
-        set_active(t, k, true, now);
     switch (it->kind) {
     case KIND_RUN:
         clock_run(k, now);
@@ -403,10 +404,10 @@ static void apply(struct live_trace *t, struct item *it)
         clock_leave(k, it->kind == KIND_FAIL, now, s);
         break;
     case KIND_FAULT_USER:
-        k->faults_user++;
-        break;
     case KIND_FAULT_KERNEL:
-        k->faults_kernel++;
+        clock_charge(k, now, s);
+        k->faults_user += it->kind == KIND_FAULT_USER;
+        k->faults_kernel += it->kind == KIND_FAULT_KERNEL;
         break;
     case KIND_INTERRUPT:
         clock_interrupt(k, it->value < LIVE_VECTORS ? it->value : LIVE_VECTORS - 1, now, s);
@@ -424,6 +425,46 @@ static void apply(struct live_trace *t, struct item *it)
     case KIND_NONE:
         break;
     }
+}
+
+static void move_machine(struct live_trace *t, struct live_task *k, const struct item *it, uint32_t call)
+{
+    static const uint8_t event_of[] = {[KIND_RUN] = LIVE_EVENT_RUN,
+                                       [KIND_STOP] = LIVE_EVENT_STOP,
+                                       [KIND_PREEMPT] = LIVE_EVENT_STOP,
+                                       [KIND_ENTER] = LIVE_EVENT_ENTER,
+                                       [KIND_LEAVE] = LIVE_EVENT_LEAVE,
+                                       [KIND_FAIL] = LIVE_EVENT_LEAVE,
+                                       [KIND_FAULT_USER] = LIVE_EVENT_FAULT,
+                                       [KIND_FAULT_KERNEL] = LIVE_EVENT_FAULT,
+                                       [KIND_INTERRUPT] = LIVE_EVENT_INTERRUPT,
+                                       [KIND_RESUME] = LIVE_EVENT_RESUME,
+                                       [KIND_FORK] = LIVE_EVENT_FORK,
+                                       [KIND_EXEC] = LIVE_EVENT_EXEC};
+    bool is_so = it->kind == KIND_PREEMPT || it->kind == KIND_FAIL || it->kind == KIND_FAULT_KERNEL;
+    const struct step_event e = {it->address, it->kind == KIND_LEAVE || it->kind == KIND_FAIL ? call : it->value,
+                                 event_of[it->kind], is_so ? 2 : 1};
+    if (it->kind != KIND_END && it->kind != KIND_NONE)
+        step(&t->program->machine, k, &e, it->time_ns, &t->sums.table);
+}
+
+static void apply(struct live_trace *t, struct item *it)
+{
+    if (it->kind == KIND_FORK) {
+        fork_task(t, it);
+        it->tid = it->value; /* the machine hears it of who forks */
+    }
+    struct live_task *k = take_over(t, it);
+    uint32_t call = k->call ? k->call - 1u : LIVE_CALLS;
+    if (!t->sums.begun_ns)
+        t->sums.begun_ns = it->time_ns;
+    if (!is_switch_or_end(it->kind))
+        set_active(t, k, true, it->time_ns);
+    if (it->kind == KIND_FORK)
+        clock_charge(k, it->time_ns, &t->sums.table);
+    move_clock(t, k, it);
+    if (t->program)
+        move_machine(t, k, it, call);
 }
 
 /* Rings of different processors are read one after the other, so only what happened before the previous reading began
@@ -457,6 +498,7 @@ void live_trace_stop(struct live_trace *t, struct live_sums *out)
 {
     uint64_t now = time_now_ns();
     perf_rings_enable(t->rings, false);
+    t->sums.lost += perf_rings_are_full(t->rings);
     perf_rings_drain(t->rings, take, t);
     settle(t, UINT64_MAX);
     for (size_t i = 0; i < t->sums.tasks.len; i++)
@@ -466,8 +508,16 @@ void live_trace_stop(struct live_trace *t, struct live_sums *out)
         t->sums.idle_ns += clock_passed(t->idle_since_ns, now);
     t->sums.ended_ns = now;
     *out = t->sums;
-    t->sums.tasks.data = NULL;
-    t->sums.tasks.len = t->sums.tasks.cap = 0;
+    memset(&t->sums.tasks, 0, sizeof t->sums.tasks); /* they are out's now */
+    memset(&t->sums.entries, 0, sizeof t->sums.entries);
+}
+
+static struct live_call_sum read_cost(void *ctx)
+{
+    struct live_trace *t = ctx;
+    perf_rings_drain(t->rings, take, t);
+    settle(t, UINT64_MAX); /* of one thread, so all that came is in order */
+    return t->sums.table.calls[live_cost_call()];
 }
 
 void live_trace_cost(struct live_cost *c)
@@ -475,18 +525,13 @@ void live_trace_cost(struct live_cost *c)
     struct arena *a = arena_new();
     const char *why;
     pid_t self = gettid();
-    const struct live_target own = {LIVE_PROCESS, self, {&self, 1}};
-    struct live_trace *t = live_trace_open(&own, true, a, &why);
-    struct live_sums *sums = xmalloc(sizeof *sums);
+    const struct live_target own = {LIVE_PROCESS, self, {&self, 1}, NULL};
+    struct live_trace *t = live_trace_open(&own, LIVE_TRACE_CALLS, a, &why);
     if (t) {
         live_trace_begin(t);
-        live_cost_loop(c);
-        live_trace_stop(t, sums);
-        live_cost_end(c, &sums->table.calls[live_cost_call()]);
-        live_sums_fini(sums);
+        live_cost_loop(c, read_cost, t);
         live_trace_close(t);
     }
-    free(sums);
     arena_free(a);
 }
 

@@ -196,9 +196,9 @@ static void put_reads(const struct painter *p)
 
 static void put_mix(const struct painter *p)
 {
-    static const char *const labels[] = {"nops",   "jumps", "branches",                    "loads",          "stores",
-                                         "alu",    "integer multiply and divide", "floating point", "system",
-                                         "marker"};
+    static const char *const labels[] = {
+        "nops",           "jumps",  "branches", "loads", "stores", "alu", "integer multiply and divide",
+        "floating point", "system", "marker"};
     str_puts(p->out, "Table 1: instruction mix (percent of operations; the kernel without its idle loop)\n");
     for (size_t i = 0; i < p->count; i++) {
         const uint64_t *user = p->sums[i].mode[MONSTER_USER].of, *kernel = p->sums[i].kernel_busy.of;
@@ -230,7 +230,8 @@ static int check(const char *which, size_t figure, struct monster_result *const 
         return diag_error("there is no figure '%s'; there are 4 to 10 and table1", which);
     for (size_t i = 0; i < count && figures[figure].needs_machine; i++)
         if (!r[i]->machine)
-            return diag_error("%s: figure %s needs cycles: make it with monster run --model MACHINE", r[i]->path, which);
+            return diag_error("%s: figure %s needs cycles: make it with monster run --model MACHINE", r[i]->path,
+                              which);
     return 0;
 }
 

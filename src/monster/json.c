@@ -4,8 +4,8 @@
 
 #include <math.h>
 
-static const char *const stall_keys[WIRE_STALL_COUNT] = {"read_instruction", "read_data", "uncached",
-                                                          "write",            "float",     "tlb"};
+static const char *const stall_keys[WIRE_STALL_COUNT] = {
+    "read_instruction", "read_data", "uncached", "write", "float", "tlb"};
 static const char *const column_names[] = {
 #define COLUMN(id, name) name,
 #include "wire/monster.def"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * monster: a command, run in the guest under the emulator with the plugin, into one result, and the result into text,
- * JSON and the figures of the paper (Nagle, Uhlig and Mudge, Monster, 1992). doc/monster.md says what each figure means.
+ * JSON and the figures of the paper (Nagle, Uhlig and Mudge, Monster, 1992). doc/monster.md says what each means.
  */
 #ifndef MTOOL_MONSTER_MONSTER_H
 #define MTOOL_MONSTER_MONSTER_H
@@ -32,9 +32,9 @@ struct monster_process {
 struct monster_result {
     struct arena *arena;
     const char *path, *command, *kernel, *version; /* of the guest's kernel; of mtool */
-    const char *machine, *caches; /* NULL: counted only */
-    VEC(const char *) levels;     /* names; of those nearest to each side both */
-    int level_of[2][WIRE_LEVELS_MAX]; /* data, code: which misses are levels[i]'s; -1: none */
+    const char *machine, *caches;                  /* NULL: counted only */
+    VEC(const char *) levels;                      /* names; of those nearest to each side both */
+    int level_of[2][WIRE_LEVELS_MAX];              /* data, code: which misses are levels[i]'s; -1: none */
     double width, ghz;
     unsigned shift;    /* an instruction takes 1 << shift ns of the guest's clock */
     uint64_t clock_ns; /* of that, from begin to end */
@@ -58,8 +58,8 @@ enum monster_region {
 #undef REGION
     MONSTER_REGION_COUNT
 };
-extern const char *const monster_region_names[MONSTER_REGION_COUNT];  /* "idle", "block_copy", ... in JSON */
-extern const char *const monster_region_labels[MONSTER_REGION_COUNT]; /* "idle", "block copy" */
+extern const char *const monster_region_names[MONSTER_REGION_COUNT];     /* "idle", "block_copy", ... in JSON */
+extern const char *const monster_region_labels[MONSTER_REGION_COUNT];    /* "idle", "block copy" */
 enum monster_region monster_region_of(const struct monster_function *f); /* of the kernel's; user code has no region */
 
 struct monster_sum {
@@ -67,11 +67,11 @@ struct monster_sum {
     double cycles; /* NAN without a machine */
 };
 struct monster_sums {
-    struct monster_sum mode[MONSTER_MODE_COUNT];   /* the kernel's with its idle loop */
+    struct monster_sum mode[MONSTER_MODE_COUNT]; /* the kernel's with its idle loop */
     struct monster_sum region[MONSTER_REGION_COUNT];
-    struct monster_sum kernel_busy;                /* without the idle loop */
-    double idle_ns;                                /* the processor halted */
-    double idle_cycles;                            /* halted and in the idle loop, as the machine's cycles; NAN */
+    struct monster_sum kernel_busy; /* without the idle loop */
+    double idle_ns;                 /* the processor halted */
+    double idle_cycles;             /* halted and in the idle loop, as the machine's cycles; NAN */
 };
 struct monster_sums monster_sum_up(const struct monster_result *r);
 double monster_cycles(const struct monster_result *r, const uint64_t of[WIRE_COLUMN_COUNT]); /* NAN: no machine */
@@ -83,8 +83,8 @@ uint64_t monster_stalls(const uint64_t of[WIRE_COLUMN_COUNT]);
 
 void monster_put_text(const struct monster_result *r, size_t top, struct strbuf *out);
 void monster_put_json(const struct monster_result *r, struct strbuf *out);
-/* A figure of the paper, "4" to "10", or "table1", of results beside each other. 0, or -1 after one line: no such figure, or the results
- * lack what it needs. */
+/* A figure of the paper, "4" to "10", or "table1", of results beside each other. 0, or -1 after one line: no such
+ * figure, or the results lack what it needs. */
 int monster_put_figure(const char *which, struct monster_result *const *r, size_t count, struct strbuf *out);
 
 /* ---- run.c ---- */

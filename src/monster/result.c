@@ -23,10 +23,7 @@ static const char *const column_names[] = {
 #undef COLUMN
 };
 
-static int wrong(const struct reader *p, const char *what)
-{
-    return diag_error("%s:%u: %s", p->name, p->line, what);
-}
+static int wrong(const struct reader *p, const char *what) { return diag_error("%s:%u: %s", p->name, p->line, what); }
 
 static uint64_t take_number(char **at, int base)
 {
@@ -119,6 +116,9 @@ static int take_levels(struct reader *p, char *rest)
         size_t i = p->r->levels.len;
         p->r->level_of[0][i] = (int)strtol(at, &at, 10);
         p->r->level_of[1][i] = *at ? (int)strtol(at + 1, &at, 10) : -1;
+        for (int side = 0; side < 2; side++)
+            if (p->r->level_of[side][i] < -1 || p->r->level_of[side][i] >= WIRE_LEVELS_MAX)
+                return wrong(p, "a level's misses are one of four");
         VEC_PUSH(&p->r->levels, arena_strdup(p->r->arena, w));
     }
     return 0;
@@ -158,18 +158,29 @@ TEXT_LINE(caches)
     }
 NUMBER_LINE(width, double)
 NUMBER_LINE(ghz, double)
-NUMBER_LINE(shift, unsigned)
-NUMBER_LINE(clock_ns, uint64_t)
 #undef NUMBER_LINE
+
+static int take_shift(struct reader *p, char *rest)
+{
+    uint64_t shift = take_number(&rest, 10);
+    p->r->shift = (unsigned)shift;
+    return shift < 32 ? 0 : wrong(p, "the shift of the clock is below 32");
+}
+
+static int take_clock_ns(struct reader *p, char *rest)
+{
+    p->r->clock_ns = take_number(&rest, 10);
+    return 0;
+}
 
 static const struct {
     const char *key;
     int (*take)(struct reader *p, char *rest);
 } keys[] = {
-    {"command", take_command}, {"kernel", take_kernel},     {"version", take_version}, {"machine", take_machine},
-    {"caches", take_caches},   {"levels", take_levels},     {"width", take_width},     {"ghz", take_ghz},
-    {"shift", take_shift},     {"clock", take_clock_ns},    {"end", take_end},         {"total", take_total},
-    {"process", take_process}, {"columns", take_columns},   {"function", take_function}, {"whole", take_whole},
+    {"command", take_command}, {"kernel", take_kernel},   {"version", take_version},   {"machine", take_machine},
+    {"caches", take_caches},   {"levels", take_levels},   {"width", take_width},       {"ghz", take_ghz},
+    {"shift", take_shift},     {"clock", take_clock_ns},  {"end", take_end},           {"total", take_total},
+    {"process", take_process}, {"columns", take_columns}, {"function", take_function}, {"whole", take_whole},
 };
 
 static int take_line(struct reader *p, char *line)
@@ -193,6 +204,7 @@ struct monster_result *monster_parse(const char *name, const char *text, size_t 
     r->arena = arena_new();
     r->path = arena_strdup(r->arena, name);
     r->width = 1;
+    r->command = r->kernel = r->version = "";
     struct reader p = {.r = r, .name = name};
     char *copy = arena_strndup(r->arena, text, len), *next;
     int rc = 0;

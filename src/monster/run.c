@@ -120,8 +120,12 @@ static int add_command(struct job *j)
     guest_tree_add_folder(j->tree, here);
     while (j->o->argv[argc])
         argc++;
-    const char *head[] = {"run", arena_printf(j->a, "%llu", (unsigned long long)j->boot.memory_bytes), here, input,
-                          arena_printf(j->a, "%zu", argc + 1), j->program};
+    const char *head[] = {"run",
+                          arena_printf(j->a, "%llu", (unsigned long long)j->boot.memory_bytes),
+                          here,
+                          input,
+                          arena_printf(j->a, "%zu", argc + 1),
+                          j->program};
     for (size_t i = 0; i < ARRAY_LEN(head); i++)
         VEC_PUSH(&words, head[i]);
     for (size_t i = 0; i < argc; i++)
@@ -203,7 +207,7 @@ static uint64_t bytes_of(const struct guest_tree *t)
     struct stat st;
     for (size_t i = 0; i < t->nodes.len; i++)
         sum += t->nodes.data[i].source && stat(t->nodes.data[i].source, &st) == 0 ? (uint64_t)st.st_size
-                                                                                    : t->nodes.data[i].len;
+                                                                                  : t->nodes.data[i].len;
     return sum;
 }
 

@@ -31,14 +31,12 @@ const char *monster_fixed(struct arena *a, double x, int digits)
 
 static void put_mode(struct arena *a, struct strbuf *out, const char *name, const struct monster_sum *s, double whole)
 {
-    str_printf(out, "  %-14s %16s %16s %16s %7s %7s\n", name,
-               monster_grouped(a, (double)s->of[WIRE_INSTRUCTIONS]), monster_grouped(a, (double)s->of[WIRE_OPERATIONS]),
-               monster_grouped(a, s->cycles), monster_fixed(a, monster_cpi(s), 2),
-               monster_fixed(a, 100 * s->cycles / whole, 1));
+    str_printf(out, "  %-14s %16s %16s %16s %7s %7s\n", name, monster_grouped(a, (double)s->of[WIRE_INSTRUCTIONS]),
+               monster_grouped(a, (double)s->of[WIRE_OPERATIONS]), monster_grouped(a, s->cycles),
+               monster_fixed(a, monster_cpi(s), 2), monster_fixed(a, 100 * s->cycles / whole, 1));
 }
 
-static void put_modes(struct arena *a, const struct monster_result *r, const struct monster_sums *s,
-                      struct strbuf *out)
+static void put_modes(struct arena *a, const struct monster_result *r, const struct monster_sums *s, struct strbuf *out)
 {
     double whole = s->mode[MONSTER_USER].cycles + s->kernel_busy.cycles + s->idle_cycles;
     str_printf(out, "\n  %-14s %16s %16s %16s %7s %7s\n", "", "instructions", "operations", "cycles", "CPI", "% time");
@@ -134,7 +132,7 @@ void monster_put_text(const struct monster_result *r, size_t top, struct strbuf 
 {
     struct arena *a = arena_new();
     struct monster_sums s = monster_sum_up(r);
-    str_printf(out, "%s\nin a guest of Linux %s", str_printable(a, r->command), r->kernel);
+    str_printf(out, "%s: in a guest of Linux %s", str_printable(a, r->command), r->kernel);
     if (r->machine)
         str_printf(out, "; caches and pipeline of: %s", r->machine);
     str_puts(out, "\n");

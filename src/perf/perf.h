@@ -27,10 +27,12 @@ struct perf_rings;
  * attrs in it. A processor that is offline is passed over. NULL with errno if any other event is refused. */
 struct perf_rings *perf_rings_open(const struct perf_event_attr *attrs, size_t count, struct perf_target target,
                                    unsigned pages);
-bool perf_event_is_allowed(const struct perf_event_attr *attr, struct perf_target target); /* else errno */
 /* A record, made contiguous, valid until it returns. Records of one processor come in the order of their writing. */
 typedef void (*perf_take)(void *ctx, const struct perf_event_header *h);
 void perf_rings_drain(struct perf_rings *r, perf_take take, void *ctx); /* all that is there now */
+/* No record fits into one of them any more, so that some may have been lost; a record of that comes only with the next
+ * that fits. To be asked before a drain. */
+bool perf_rings_are_full(const struct perf_rings *r);
 void perf_rings_enable(struct perf_rings *r, bool is_on);
 /* For poll: readable when attr.wakeup_watermark bytes are there. Returns how many of out[max] were filled. */
 size_t perf_rings_poll(const struct perf_rings *r, struct pollfd *out, size_t max);

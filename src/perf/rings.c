@@ -99,16 +99,6 @@ struct perf_rings *perf_rings_open(const struct perf_event_attr *attrs, size_t c
     return NULL;
 }
 
-bool perf_event_is_allowed(const struct perf_event_attr *attr, struct perf_target target)
-{
-    struct perf_event_attr a = *attr;
-    int fd = (int)syscall(SYS_perf_event_open, &a, target.count ? target.tids[0] : -1, target.count ? -1 : 0, -1,
-                          PERF_FLAG_FD_CLOEXEC);
-    if (fd >= 0)
-        close(fd);
-    return fd >= 0;
-}
-
 static void drain(struct perf_rings *f, const struct ring *r, perf_take take, void *ctx)
 {
     uint64_t head = __atomic_load_n(&r->page->data_head, __ATOMIC_ACQUIRE), tail = r->page->data_tail;
@@ -131,6 +121,18 @@ void perf_rings_drain(struct perf_rings *r, perf_take take, void *ctx)
 {
     for (size_t i = 0; i < r->rings.len; i++)
         drain(r, &r->rings.data[i], take, ctx);
+}
+
+bool perf_rings_are_full(const struct perf_rings *r)
+{
+    enum { ROOM = 4096 }; /* records of events are smaller */
+    bool any = false;
+    for (size_t i = 0; i < r->rings.len; i++) {
+        const struct ring *g = &r->rings.data[i];
+        uint64_t head = __atomic_load_n(&g->page->data_head, __ATOMIC_ACQUIRE);
+        any |= head - g->page->data_tail + ROOM > g->data_bytes;
+    }
+    return any;
 }
 
 void perf_rings_enable(struct perf_rings *r, bool is_on)

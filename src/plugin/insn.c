@@ -7,19 +7,20 @@ enum trait { UNKNOWN, ORDINARY, MOVES, SYSTEM, FLOATS };
 enum { MNEMONICS_MAX = 4096 };
 
 static const char *const system_names[] = {
-    "in",      "out",     "insb",     "insw",    "insd",   "outsb",   "outsw",    "outsd",    "cli",      "sti",
-    "hlt",     "lgdt",    "lidt",     "lldt",    "ltr",    "str",     "sldt",     "sgdt",     "sidt",     "lmsw",
-    "smsw",    "clts",    "invd",     "wbinvd",  "invlpg", "invpcid", "rdmsr",    "wrmsr",    "rdtsc",    "rdtscp",
-    "rdpmc",   "cpuid",   "swapgs",   "iret",    "iretd",  "iretq",   "sysret",   "sysexit",  "syscall",  "sysenter",
-    "int",     "int1",    "int3",     "into",    "ud0",    "ud1",     "ud2",      "lfence",   "mfence",   "sfence",
-    "fxsave",  "fxsave64", "fxrstor", "fxrstor64", "xsave", "xsave64", "xrstor", "xrstor64", "xsaveopt", "xsaveopt64",
-    "xsavec",  "xsavec64", "xsaves",  "xsaves64", "xrstors", "xrstors64", "xgetbv", "xsetbv", "monitor",  "mwait",
-    "stac",    "clac",    "rdfsbase", "rdgsbase", "wrfsbase", "wrgsbase", "ldmxcsr", "stmxcsr", "verr",    "verw",
-    "lar",     "lsl",     "rsm",      "vmcall",  "pushfq", "popfq",   "clflush",  "clflushopt", "clwb",   "lds"};
+    "in",       "out",      "insb",      "insw",     "insd",     "outsb",      "outsw",      "outsd",    "cli",
+    "sti",      "hlt",      "lgdt",      "lidt",     "lldt",     "ltr",        "str",        "sldt",     "sgdt",
+    "sidt",     "lmsw",     "smsw",      "clts",     "invd",     "wbinvd",     "invlpg",     "invpcid",  "rdmsr",
+    "wrmsr",    "rdtsc",    "rdtscp",    "rdpmc",    "cpuid",    "swapgs",     "iret",       "iretd",    "iretq",
+    "sysret",   "sysexit",  "syscall",   "sysenter", "int",      "int1",       "int3",       "into",     "ud0",
+    "ud1",      "ud2",      "lfence",    "mfence",   "sfence",   "fxsave",     "fxsave64",   "fxrstor",  "fxrstor64",
+    "xsave",    "xsave64",  "xrstor",    "xrstor64", "xsaveopt", "xsaveopt64", "xsavec",     "xsavec64", "xsaves",
+    "xsaves64", "xrstors",  "xrstors64", "xgetbv",   "xsetbv",   "monitor",    "mwait",      "stac",     "clac",
+    "rdfsbase", "rdgsbase", "wrfsbase",  "wrgsbase", "ldmxcsr",  "stmxcsr",    "verr",       "verw",     "lar",
+    "lsl",      "rsm",      "vmcall",    "pushfq",   "popfq",    "clflush",    "clflushopt", "clwb",     "lds"};
 
-static const char *const move_names[] = {"movzx", "movsx", "movsxd", "movbe", "lodsb", "lodsw", "lodsd", "lodsq",
-                                         "stosb", "stosw", "stosd",  "stosq", "movsb", "movsw", "movsd", "movsq",
-                                         "leave"};
+static const char *const move_names[] = {"movzx", "movsx", "movsxd", "movbe", "lodsb", "lodsw",
+                                         "lodsd", "lodsq", "stosb",  "stosw", "stosd", "stosq",
+                                         "movsb", "movsw", "movsd",  "movsq", "leave"};
 
 static bool is_in(const char *const *list, size_t count, const char *name)
 {
@@ -104,8 +105,8 @@ static unsigned work_of(const uint8_t *bytes, const struct x86_insn *x, bool rea
         return WIRE_SYSTEM;
     if (x->op == X86_OP_MUL || x->op == X86_OP_MULX || x->op == X86_OP_DIV || x->op == X86_OP_IDIV)
         return WIRE_MULDIV;
-    bool moves = t == MOVES || x->op == X86_OP_MOV || x->op == X86_OP_MOVSXD || x->op == X86_OP_PUSH ||
-                 x->op == X86_OP_POP;
+    bool moves =
+        t == MOVES || x->op == X86_OP_MOV || x->op == X86_OP_MOVSXD || x->op == X86_OP_PUSH || x->op == X86_OP_POP;
     if (moves && reaches_memory)
         return WIRE_COLUMN_COUNT;
     return t == FLOATS ? WIRE_FLOAT : WIRE_ALU;

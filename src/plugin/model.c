@@ -17,14 +17,14 @@ enum { MEMO_PAGES = 4096, PAGE_SHIFT = 12, WORD = 8, BUFFER_MAX = 256 };
 bool model_is_wanted;
 struct machine *model_machine;
 
-struct filter {      /* of a nearest level */
-    uint64_t *last;  /* by set: (line + 1) << 1, and 1 if it is dirty; 0: unknown */
+struct filter {     /* of a nearest level */
+    uint64_t *last; /* by set: (line + 1) << 1, and 1 if it is dirty; 0: unknown */
     uint64_t mask;
     unsigned shift;
     bool hides_reads, hides_writes, needs_dirty; /* what a hit on the last line may be kept from */
 };
-struct memo { /* a page of the guest's addresses */
-    uint64_t page; /* and 1, so that 0 is none */
+struct memo {          /* a page of the guest's addresses */
+    uint64_t page;     /* and 1, so that 0 is none */
     uint64_t distance; /* physical - virtual */
     uint64_t tlb_age;  /* it is in the TLB while that is the age of the TLB */
 };
@@ -58,9 +58,12 @@ static struct filter filter_of(const struct cache_config *k, enum cache_side sid
             continue;
         bool is_last = i + 1 == k->count;
         uint64_t sets = l->size_bytes / l->line_bytes / l->ways, part = sets & -sets;
-        return (struct filter){.last = xmalloc(part * sizeof(uint64_t)), .mask = part - 1,
-                               .shift = (unsigned)__builtin_ctz(l->line_bytes), .hides_reads = true,
-                               .hides_writes = !l->write_through || is_last, .needs_dirty = !l->write_through};
+        return (struct filter){.last = xmalloc(part * sizeof(uint64_t)),
+                               .mask = part - 1,
+                               .shift = (unsigned)__builtin_ctz(l->line_bytes),
+                               .hides_reads = true,
+                               .hides_writes = !l->write_through || is_last,
+                               .needs_dirty = !l->write_through};
     }
     return (struct filter){.last = NULL};
 }
@@ -131,8 +134,8 @@ static void make_tlb(const struct machine *m)
 
 int model_make(void)
 {
-    if (machine_read(settings.machine, &model_machine) < 0 ||
-        cache_of_machine(model_machine, false, &the.config) < 0 ||
+    memset(&the, 0, sizeof the);
+    if (machine_read(settings.machine, &model_machine) < 0 || cache_of_machine(model_machine, false, &the.config) < 0 ||
         cache_of_machine(model_machine, true, &the.tlb_config) < 0)
         return -1;
     if (the.config.count > WIRE_LEVELS_MAX || !the.config.count)

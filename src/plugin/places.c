@@ -30,11 +30,11 @@ struct page { /* of a file */
 };
 
 static struct arena *arena;
-static function_vec kernel; /* functions, by address */
+static function_vec kernel;       /* functions, by address */
 static VEC(struct function) data; /* the kernel's other symbols */
 static VEC(struct module) modules;
 static VEC(struct page) pages;
-static struct map page_of; /* by hash of what stands on it: index in pages */
+static struct map page_of;    /* by hash of what stands on it: index in pages */
 static struct row unknown[2]; /* user, kernel: code of no known function */
 
 /* ---- read ---- */

@@ -21,14 +21,14 @@
 
 /* ---- settings.c ---- */
 
-struct settings { /* texts live as long as the process */
+struct settings {                 /* texts live as long as the process */
     const char *output, *streams; /* file of the result; folder of the streams' files */
     const char *symbols, *modules;
-    const char *machine;          /* NULL: count only */
-    uint64_t ram_bytes, region;   /* the guest's memory; where in it the region is */
+    const char *machine;                   /* NULL: count only */
+    uint64_t ram_bytes, region;            /* the guest's memory; where in it the region is */
     uint64_t task_pid, task_comm, task_mm; /* offsets in struct task_struct */
-    bool is_virtual;              /* caches are reached by virtual addresses */
-    bool user_only, kernel_only;  /* whose references reach the caches */
+    bool is_virtual;                       /* caches are reached by virtual addresses */
+    bool user_only, kernel_only;           /* whose references reach the caches */
 };
 extern struct settings settings;
 int settings_read(const char *path); /* -1 after one line */
@@ -78,14 +78,14 @@ void insn_describe(const uint8_t *bytes, size_t len, uint64_t vaddr, struct insn
 
 /* ---- segments.c ---- */
 
-struct slow; /* float.c */
-struct segment { /* instructions of which all are executed or none, but for the last, which may fault */
-    uint64_t runs; /* in line */
+struct slow;                 /* float.c */
+struct segment {             /* instructions of which all are executed or none, but for the last, which may fault */
+    uint64_t runs;           /* in line */
     uint64_t restarts, last; /* last: address of the last instruction */
     struct row *row;
     uint64_t vaddr, physical; /* of the first byte */
     uint32_t before;          /* of this address, the segment with the same `last` that was made before; an index + 1 */
-    uint64_t joined; /* bit k: who first reaches its line k - 1 reaches into line k too */
+    uint64_t joined;          /* bit k: who first reaches its line k - 1 reaches into line k too */
     uint16_t bytes, instructions, operations;
     uint8_t mix[WIRE_MIX_COUNT], last_mix[WIRE_MIX_COUNT];
     uint8_t last_operations;
@@ -110,7 +110,7 @@ extern struct totals totals[2]; /* user, kernel */
 
 /* ---- plugin.c ---- */
 
-extern bool plugin_is_counting; /* between the markers */
+extern bool plugin_is_counting;                                 /* between the markers */
 void plugin_mark(struct qemu_plugin_insn *insn, uint16_t mark); /* what that marker says will be done */
 
 /* ---- model.c ---- */
@@ -137,7 +137,7 @@ void float_run(const struct segment *s, double now);
 /* ---- system.c ---- */
 
 uint64_t system_space(void); /* of addresses: one of the guest's struct mm_struct */
-void system_find(void); /* what it needs of the symbols */
+void system_find(void);      /* what it needs of the symbols */
 void system_begin(void);
 void system_end(void);
 /* Hooks of an instruction: function entries, exceptions. `stores`: it does. */

@@ -18,8 +18,8 @@ static const struct {
     {"machine", TEXT, &settings.machine},         {"ram-bytes", NUMBER, &settings.ram_bytes},
     {"region", NUMBER, &settings.region},         {"task-pid", NUMBER, &settings.task_pid},
     {"task-comm", NUMBER, &settings.task_comm},   {"task-mm", NUMBER, &settings.task_mm},
-    {"virtual", FLAG, &settings.is_virtual},
-    {"user-only", FLAG, &settings.user_only},     {"kernel-only", FLAG, &settings.kernel_only},
+    {"virtual", FLAG, &settings.is_virtual},      {"user-only", FLAG, &settings.user_only},
+    {"kernel-only", FLAG, &settings.kernel_only},
 };
 
 static int set(const char *path, char *line)

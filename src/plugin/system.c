@@ -20,11 +20,16 @@ static struct exception {
     bool has_code;
     uint64_t function, store; /* its first store: the address is behind what that wrote */
 } exceptions[] = {
-    {"asm_exc_divide_error", false, 0, 0},        {"asm_exc_bounds", false, 0, 0},
-    {"asm_exc_invalid_op", false, 0, 0},          {"asm_exc_device_not_available", false, 0, 0},
-    {"asm_exc_segment_not_present", true, 0, 0},  {"asm_exc_stack_segment", true, 0, 0},
-    {"asm_exc_general_protection", true, 0, 0},   {"asm_exc_page_fault", true, 0, 0},
-    {"asm_exc_alignment_check", true, 0, 0},      {"asm_exc_coprocessor_error", false, 0, 0},
+    {"asm_exc_divide_error", false, 0, 0},
+    {"asm_exc_bounds", false, 0, 0},
+    {"asm_exc_invalid_op", false, 0, 0},
+    {"asm_exc_device_not_available", false, 0, 0},
+    {"asm_exc_segment_not_present", true, 0, 0},
+    {"asm_exc_stack_segment", true, 0, 0},
+    {"asm_exc_general_protection", true, 0, 0},
+    {"asm_exc_page_fault", true, 0, 0},
+    {"asm_exc_alignment_check", true, 0, 0},
+    {"asm_exc_coprocessor_error", false, 0, 0},
     {"asm_exc_simd_coprocessor_error", false, 0, 0},
 };
 enum { FETCH_FAULT = 16 }; /* bit of a page fault's error code: it was the instruction that was not there */

@@ -37,9 +37,9 @@ enum wire_end { WIRE_EXITED, WIRE_SIGNALLED, WIRE_NOT_STARTED }; /* value: statu
 enum { WIRE_REGION_BYTES = 4 << 20, WIRE_REGION_HEAD = 4096 };
 struct wire_region {
     uint64_t magic;
-    uint64_t stream, bytes;     /* of a chunk */
-    uint64_t end, value;        /* enum wire_end */
-    uint64_t begin_ns, end_ns;  /* the guest's clock: an instruction takes it 1 << shift ns */
+    uint64_t stream, bytes;    /* of a chunk */
+    uint64_t end, value;       /* enum wire_end */
+    uint64_t begin_ns, end_ns; /* the guest's clock: an instruction takes it 1 << shift ns */
 };
 
 enum wire_column {

@@ -43,6 +43,8 @@ static int check(const struct cmd_args *a)
     if (a->hz > LIVE_HERTZ_MAX)
         return diag_error("monster live: --hz %g: at most %d, above it sampling measures itself", a->hz,
                           LIVE_HERTZ_MAX);
+    if (a->analyser && !a->program)
+        return diag_error("monster live: --analyser is about the state machine of --program");
     if (a->force && !a->output)
         return diag_error("monster live: --force is about the file of --output");
     return a->output ? cmd_place_check("monster live", a->output, "", a->force) : 0;
@@ -161,13 +163,11 @@ static int report(const struct cmd_args *a, const struct live_result *r, const c
     return rc != CMD_DONE ? rc : printed;
 }
 
-int cmd_monster_live(const struct cmd_args *a)
+static int watch(const struct cmd_args *a, struct live_program *program, unsigned without, int *end)
 {
-    struct watch w = {.opt = {.scope = scope_of(a), .hertz = a->hz}};
+    struct watch w = {.opt = {scope_of(a), a->hz, without, program}};
     const char *what = NULL;
     int status = 0;
-    if (check(a) < 0 || parse_without(a, &w.opt.without) < 0)
-        return CMD_UNUSABLE;
     int rc = a->rest_count ? watch_command(a, &w, &status, &what) : watch_running(a, &w, &what);
     if (rc != CMD_DONE) {
         if (w.session)
@@ -175,11 +175,26 @@ int cmd_monster_live(const struct cmd_args *a)
         return rc;
     }
     struct live_result *r = live_session_finish(w.session);
+    if (program && !r->has_program)
+        diag_error("monster live: %s: there are no events here to move it; the table of sources says why", a->program);
     rc = report(a, r, what);
     live_result_free(r);
-    if (rc != CMD_DONE)
-        return a->rest_count ? CMD_SELF_FAILED : rc;
-    if (a->rest_count)
+    *end = status;
+    return rc != CMD_DONE && a->rest_count ? CMD_SELF_FAILED : rc;
+}
+
+int cmd_monster_live(const struct cmd_args *a)
+{
+    unsigned without = 0;
+    int status = 0;
+    struct live_program *program = NULL;
+    if (check(a) < 0 || parse_without(a, &without) < 0)
+        return CMD_UNUSABLE;
+    if (a->program && !(program = live_program_read(a->program, a->analyser)))
+        return CMD_UNUSABLE;
+    int rc = watch(a, program, without, &status);
+    live_program_free(program);
+    if (rc == CMD_DONE && a->rest_count)
         launch_exit_like(status);
-    return CMD_DONE;
+    return rc;
 }

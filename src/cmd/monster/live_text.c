@@ -105,7 +105,7 @@ static void put_regions(struct strbuf *out, const struct live_result *r, size_t 
     str_printf(out, "\n  %-28s %10s %10s %8s\n", "region of the kernel", "seconds", "+/-", "samples");
     for (size_t i = 0; i < r->region_count; i++) {
         const struct live_region *g = &r->regions[i];
-        str_printf(out, "  %-28s %10s %10s %8llu\n", g->name, seconds(g->time.s, s),
+        str_printf(out, "  %-28s %10s %10s %8llu\n", g->label, seconds(g->time.s, s),
                    g->time.off_s > 0 ? seconds(g->time.off_s, off) : "", (unsigned long long)g->samples);
     }
     size_t n = min_u64(top, r->function_count);
@@ -168,7 +168,7 @@ static void put_events(struct strbuf *out, const struct live_result *r)
     str_printf(out, "\n  context switches: %s, of them %s pre-empted\n", count(r->switches, a),
                count(r->preemptions, b));
     if (r->events_lost)
-        str_printf(out, "  %s events were lost: figures by events are too low\n", count(r->events_lost, a));
+        str_printf(out, "  at least %s events were lost: figures by events are too low\n", count(r->events_lost, a));
     if (r->samples_lost)
         str_printf(out, "  %s samples were lost\n", count(r->samples_lost, a));
     if (!isnan(r->probe_ns))
@@ -176,6 +176,25 @@ static void put_events(struct strbuf *out, const struct live_result *r)
             out,
             "  watching took the program about %s s more; each call's time is corrected by %+.0f ns, calibrated here\n",
             seconds(r->probes_s, a), -r->probe_bias_ns);
+}
+
+static void put_machine(struct strbuf *out, const struct live_result *r, size_t top)
+{
+    char elapsed[FIGURE], own[FIGURE];
+    str_printf(out, "\n  %-28s %12s %10s %10s\n", "state machine", "count", "seconds", "on cpu");
+    for (size_t i = 0; i < r->mark_count; i++) {
+        const struct live_mark_row *m = &r->marks[i];
+        bool is_timer = !isnan(m->elapsed_s);
+        str_printf(out, "  %-28s %12llu %10s %10s\n", str_printable(r->arena, m->name), (unsigned long long)m->count,
+                   is_timer ? seconds(m->elapsed_s, elapsed) : "", is_timer ? seconds(m->own_s, own) : "");
+    }
+    size_t n = min_u64(top, r->trace_count);
+    for (size_t i = 0; i < n; i++)
+        str_printf(out, "  %12.6f s  thread %-8u %s in %s\n", r->trace[i].time_s, r->trace[i].tid,
+                   str_printable(r->arena, r->trace[i].pattern), str_printable(r->arena, r->trace[i].state));
+    put_more(out, n, r->trace_count, "entries of the trace");
+    if (r->trace_lost)
+        str_printf(out, "  %llu entries of the trace were lost\n", (unsigned long long)r->trace_lost);
 }
 
 static void put_sources(struct strbuf *out, const struct live_result *r)
@@ -209,6 +228,8 @@ void live_put_text(struct strbuf *out, const struct live_result *r, const char *
         put_regions(out, r, top);
     if (r->process_count)
         put_processes(out, r, top);
+    if (r->has_program)
+        put_machine(out, r, top);
     if (r->sources[LIVE_PMU].is_used)
         put_counters(out, r);
     else

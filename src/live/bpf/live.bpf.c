@@ -20,7 +20,8 @@ struct pt_regs {
 } KERNEL;
 #define PF_KTHREAD 0x00200000
 
-const volatile struct live_config config;
+/* Alone in its section, so that the host knows where it is. */
+const volatile struct live_config config SEC(".rodata.config");
 struct live_state state;
 
 struct {
@@ -53,6 +54,17 @@ struct {
     __type(value, struct live_cpu);
 } cpus SEC(".maps");
 
+struct {
+    __uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+    __uint(max_entries, LIVE_MARKS);
+    __type(key, __u32);
+    __type(value, struct live_mark);
+} marks SEC(".maps");
+struct {
+    __uint(type, BPF_MAP_TYPE_RINGBUF);
+    __uint(max_entries, LIVE_TRACE_BYTES);
+} trace SEC(".maps");
+
 static inline void clock_add_vector(void *sums, __u32 vector, __u64 count, __u64 ns)
 {
     struct live_vector_sum *v = bpf_map_lookup_elem(&vectors, &vector);
@@ -73,21 +85,71 @@ static inline void clock_add_call(void *sums, __u32 number, const struct live_ca
     }
 }
 
+static inline void step_mark(void *sums, __u32 mark, __u64 elapsed_ns, __u64 own_ns)
+{
+    struct live_mark *m = bpf_map_lookup_elem(&marks, &mark);
+    if (m) {
+        m->count++;
+        m->elapsed_ns += elapsed_ns;
+        m->own_ns += own_ns;
+    }
+}
+
+static inline void step_trace(void *sums, const struct live_entry *e)
+{
+    if (bpf_ringbuf_output(&trace, (void *)e, sizeof *e, 0) < 0)
+        __sync_fetch_and_add(&state.trace_lost, 1);
+}
+
 #include "live/clock.h"
+#include "live/step.h"
+
+static __attribute__((noinline)) int stepped(struct live_task *t, __u64 now, __u64 address, __u32 number, __u32 what)
+{
+    struct step_event e = {address, number, (__u8)what, (__u8)(what >> 8)};
+    const struct live_machine *m = (const struct live_machine *)&config.machine;
+    asm volatile("" : "+r"(m)); /* the compiler may not know that it is all zero in this file */
+    step(m, t, &e, now, NULL);
+    return 0;
+}
+
+/* Where no pattern asks for the event nothing is left of this when it is loaded. flag: 0 not, 1 so. */
+#define STEP(t, now, id, address, number, flag)                                                                        \
+    do {                                                                                                               \
+        if (config.machine.events & 1u << LIVE_EVENT_##id)                                                             \
+            stepped(t, now, address, number, LIVE_EVENT_##id | ((flag) ? 2u : 1u) << 8);                               \
+    } while (0)
 
 /* ---- whose events count ---- */
 
-static __always_inline void add_task(__u32 key, struct task_struct *p, __u32 tgid, __u64 now, int runs)
+/* An entry is too large for the stack. Whatever an interrupt makes is made in a place of its own. */
+enum { SCRATCH_OF_EVENTS, SCRATCH_OF_ANY, SCRATCHES };
+struct {
+    __uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+    __uint(max_entries, SCRATCHES);
+    __type(key, __u32);
+    __type(value, struct live_task);
+} scratch SEC(".maps");
+
+static __always_inline void add_task(__u32 place, __u32 key, struct task_struct *p, __u32 tgid, __u64 now, int runs)
 {
-    struct live_task fresh = {.tid = key, .tgid = tgid, .address = (__u64)p};
-    fresh.since_ns = runs ? now : 0;
+    struct live_task *fresh = bpf_map_lookup_elem(&scratch, &place);
+    if (!fresh)
+        return;
+    __builtin_memset(fresh, 0, sizeof *fresh);
+    fresh->tid = key;
+    fresh->tgid = tgid;
+    fresh->address = (__u64)p;
+    fresh->since_ns = runs ? now : 0;
     if (p && p->flags & PF_KTHREAD)
-        fresh.context = LIVE_KERNEL;
+        fresh->context = LIVE_KERNEL;
     if (key & LIVE_IDLE_BIT)
-        fresh.context = LIVE_IDLE;
+        fresh->context = LIVE_IDLE;
     for (int i = 0; p && i < LIVE_COMM - 1; i++)
-        fresh.comm[i] = p->comm[i];
-    if (bpf_map_update_elem(&tasks, &key, &fresh, BPF_ANY) < 0)
+        fresh->comm[i] = p->comm[i];
+    if (!p) /* the one that runs */
+        bpf_get_current_comm(fresh->comm, sizeof fresh->comm);
+    if (bpf_map_update_elem(&tasks, &key, fresh, BPF_ANY) < 0)
         __sync_fetch_and_add(&state.lost, 1);
 }
 
@@ -97,9 +159,9 @@ static __always_inline __u32 key_of(__u32 tid) { return tid ? tid : LIVE_IDLE_BI
 static __always_inline int is_root_here(void)
 {
     struct bpf_pidns_info info = {0};
-    return config.root &&
+    return config.namespace_inode &&
            bpf_get_ns_current_pid_tgid(config.namespace_device, config.namespace_inode, &info, sizeof info) == 0 &&
-           info.tgid == config.root;
+           info.tgid == state.root;
 }
 
 static __always_inline void keep(const struct live_cpu *c)
@@ -131,7 +193,7 @@ static __attribute__((noinline)) int find_current(struct live_cpu *c, __u64 now)
     }
     struct live_task *t = bpf_map_lookup_elem(&tasks, &key);
     if (!t && (config.is_system || is_root_here())) {
-        add_task(key, NULL, id >> 32, now, 1);
+        add_task(SCRATCH_OF_ANY, key, NULL, id >> 32, now, 1);
         t = bpf_map_lookup_elem(&tasks, &key);
     }
     load(c, (__u32)id, t);
@@ -162,8 +224,10 @@ SEC("tp_btf/sys_enter") int enter(__u64 *ctx)
 {
     __u64 now = bpf_ktime_get_ns();
     struct live_task *t = is_off() ? NULL : current_task(now);
-    if (t)
+    if (t) {
         clock_enter(t, (__u32)ctx[1], now, NULL);
+        STEP(t, now, ENTER, 0, (__u32)ctx[1], 0);
+    }
     return 0;
 }
 
@@ -172,8 +236,12 @@ SEC("tp_btf/sys_exit") int leave(__u64 *ctx)
     __u64 now = bpf_ktime_get_ns();
     __s64 result = (__s64)ctx[1];
     struct live_task *t = is_off() ? NULL : current_task(now);
-    if (t)
-        clock_leave(t, result < 0 && result >= -4095, now, NULL);
+    if (t) {
+        int has_failed = result < 0 && result >= -4095;
+        __u32 number = t->call ? t->call - 1u : LIVE_CALLS;
+        clock_leave(t, has_failed, now, NULL);
+        STEP(t, now, LEAVE, 0, number, has_failed);
+    }
     return 0;
 }
 
@@ -181,17 +249,25 @@ SEC("tp_btf/sys_exit") int leave(__u64 *ctx)
 
 SEC("tp_btf/page_fault_user") int fault_user(__u64 *ctx)
 {
-    struct live_task *t = is_off() ? NULL : current_task(bpf_ktime_get_ns());
-    if (t)
+    __u64 now = bpf_ktime_get_ns();
+    struct live_task *t = is_off() ? NULL : current_task(now);
+    if (t) {
+        clock_charge(t, now, NULL);
         t->faults_user++;
+        STEP(t, now, FAULT, ctx[0], 0, 0);
+    }
     return 0;
 }
 
 SEC("tp_btf/page_fault_kernel") int fault_kernel(__u64 *ctx)
 {
-    struct live_task *t = is_off() ? NULL : current_task(bpf_ktime_get_ns());
-    if (t)
+    __u64 now = bpf_ktime_get_ns();
+    struct live_task *t = is_off() ? NULL : current_task(now);
+    if (t) {
+        clock_charge(t, now, NULL);
         t->faults_kernel++;
+        STEP(t, now, FAULT, ctx[0], 0, 1);
+    }
     return 0;
 }
 
@@ -201,8 +277,10 @@ static __always_inline int begin_interrupt(__u32 vector)
 {
     __u64 now = bpf_ktime_get_ns();
     struct live_task *t = is_off() ? NULL : current_task(now);
-    if (t)
+    if (t) {
         clock_interrupt(t, vector < LIVE_VECTORS ? vector : LIVE_VECTORS - 1, now, NULL);
+        STEP(t, now, INTERRUPT, 0, vector, 0);
+    }
     return 0;
 }
 
@@ -210,17 +288,19 @@ static __always_inline int end_interrupt(void)
 {
     __u64 now = bpf_ktime_get_ns();
     struct live_task *t = is_off() ? NULL : current_task(now);
-    if (t)
+    if (t) {
         clock_resume(t, now, NULL);
+        STEP(t, now, RESUME, 0, 0, 0);
+    }
     return 0;
 }
 
 enum {
-#define INTERRUPT(name, text) VECTOR_##name,
+#define INTERRUPT(name, text, in_rings) VECTOR_##name,
 #include "live/interrupts.def"
 #undef INTERRUPT
 };
-#define INTERRUPT(name, text)                                                                                          \
+#define INTERRUPT(name, text, in_rings)                                                                                \
     SEC("tp_btf/" #name "_entry") int begin_##name(__u64 *ctx) { return begin_interrupt(VECTOR_##name); }              \
     SEC("tp_btf/" #name "_exit") int end_##name(__u64 *ctx) { return end_interrupt(); }
 #include "live/interrupts.def"
@@ -264,6 +344,7 @@ SEC("tp_btf/sched_switch") int switched(__u64 *ctx)
         return 0;
     if (c->is_ours) {
         clock_stop(&c->task, now, is_preempted, NULL);
+        STEP(&c->task, now, STOP, 0, 0, is_preempted);
         if (!is_preempted)
             become_inactive(&c->task, now);
         keep(c);
@@ -271,14 +352,17 @@ SEC("tp_btf/sched_switch") int switched(__u64 *ctx)
     __u32 tid = next->pid, key = key_of(tid);
     struct live_task *t = bpf_map_lookup_elem(&tasks, &key);
     if (!t && config.is_system) {
-        add_task(key, next, next->tgid, now, 1);
+        add_task(SCRATCH_OF_EVENTS, key, next, next->tgid, now, 1);
         t = bpf_map_lookup_elem(&tasks, &key);
     }
     if (t) {
         become_active(t, now);
         clock_run(t, now);
+        STEP(t, now, RUN, 0, 0, 0);
     }
     load(c, tid, t);
+    if (!t && config.namespace_inode) /* perhaps it is a thread of the root's: its first event tells */
+        c->generation--;
     return 0;
 }
 
@@ -315,13 +399,19 @@ SEC("tp_btf/sched_process_fork") int forked(__u64 *ctx)
 {
     struct task_struct *child = (void *)ctx[1]; /* of the thread that runs */
     __u32 tid = child->pid;
-    if (is_off() || !(current_task(bpf_ktime_get_ns()) || config.is_system))
+    __u64 now = bpf_ktime_get_ns();
+    struct live_task *t = is_off() ? NULL : current_task(now);
+    if (is_off() || !(t || config.is_system))
         return 0;
+    if (t) {
+        clock_charge(t, now, NULL);
+        STEP(t, now, FORK, 0, 0, 0);
+    }
     struct live_task *old =
         bpf_map_lookup_elem(&tasks, &tid); /* the number was another's, whose end is still to come */
     if (old)
         hand_over(old);
-    add_task(tid, child, child->tgid, 0, 0);
+    add_task(SCRATCH_OF_EVENTS, tid, child, child->tgid, 0, 0);
     return 0;
 }
 
@@ -333,7 +423,7 @@ static __always_inline void begin(struct task_struct *p, __u64 now)
     struct live_task *root = bpf_map_lookup_elem(&tasks, &key);
     if (!root && !is_root_here())
         return;
-    add_task(key, p, id >> 32, now, 1);
+    add_task(SCRATCH_OF_EVENTS, key, p, id >> 32, now, 1);
     state.begun_ns = now;
     state.generation++;
     state.is_on = 1;
@@ -350,8 +440,11 @@ SEC("tp_btf/sched_process_exec") int executed(__u64 *ctx)
         return 0;
     }
     struct live_task *t = is_off() ? NULL : current_task(now);
-    if (t)
+    if (t) {
         bpf_get_current_comm(t->comm, sizeof t->comm);
+        clock_charge(t, now, NULL);
+        STEP(t, now, EXEC, 0, 0, 0);
+    }
     return 0;
 }
 

@@ -40,9 +40,15 @@ __attribute__((noinline)) static void sort(int lo, int hi)
     }
 }
 
-#define F(n)                                                                                                           \
-    __attribute__((noinline, aligned(256))) static unsigned far_##n(unsigned x) { return x * (n + 3) + (x >> n); }
-F(1) F(2) F(3) F(4) F(5) F(6) F(7) F(8)
+#define FAR __attribute__((noinline, aligned(256))) static unsigned
+FAR far_1(unsigned x) { return x * 4 + (x >> 1); }
+FAR far_2(unsigned x) { return x * 5 + (x >> 2); }
+FAR far_3(unsigned x) { return x * 6 + (x >> 3); }
+FAR far_4(unsigned x) { return x * 7 + (x >> 4); }
+FAR far_5(unsigned x) { return x * 8 + (x >> 5); }
+FAR far_6(unsigned x) { return x * 9 + (x >> 6); }
+FAR far_7(unsigned x) { return x * 10 + (x >> 7); }
+FAR far_8(unsigned x) { return x * 11 + (x >> 8); }
 static unsigned (*const volatile far[])(unsigned) = {far_1, far_2, far_3, far_4, far_5, far_6, far_7, far_8};
 
 __attribute__((used)) static unsigned work(void)
@@ -62,5 +68,6 @@ __attribute__((used)) static unsigned work(void)
     return sum & 63;
 }
 
-__asm__(".globl _start\n.type _start, @function\n_start:\n\tlea own_stack+65536(%rip), %rsp\n\tcall work\n\tmov %eax, %edi\n\tmov $60, %eax\n"
+__asm__(".globl _start\n.type _start, @function\n_start:\n\tlea own_stack+65536(%rip), %rsp\n\tcall work\n\tmov %eax, "
+        "%edi\n\tmov $60, %eax\n"
         "\tsyscall\n");

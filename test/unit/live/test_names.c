@@ -71,12 +71,12 @@ static void functions_fall_into_regions(void **state)
         {"pv_native_safe_halt", LIVE_REGION_IDLE},
         {"finish_task_switch.isra.0", LIVE_REGION_INTERRUPTS_ON},
         {"_raw_spin_unlock_irqrestore", LIVE_REGION_INTERRUPTS_ON},
-        {"_raw_spin_lock", LIVE_REGION_OTHER},
+        {"_raw_spin_lock", LIVE_REGION_REST},
         {"copy_page", LIVE_REGION_COPY},
-        {"copy_pagetables", LIVE_REGION_OTHER},
+        {"copy_pagetables", LIVE_REGION_REST},
         {"bpf_prog_68819502547920f0_enter", LIVE_REGION_WATCHING},
         {"iowrite16", LIVE_REGION_DEVICE},
-        {"", LIVE_REGION_OTHER},
+        {"", LIVE_REGION_REST},
     };
     (void)state;
     for (size_t i = 0; i < ARRAY_LEN(cases); i++)

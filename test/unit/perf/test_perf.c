@@ -81,6 +81,27 @@ static void each_record_comes_once_and_in_order(void **state)
     perf_rings_close(r);
 }
 
+/* What is written into a full ring is lost, and nothing says so until something fits again. */
+static void a_full_ring_is_known(void **state)
+{
+    pid_t self = gettid();
+    struct perf_event_attr a = mappings();
+    (void)state;
+    struct perf_rings *r = perf_rings_open(&a, 1, (struct perf_target){&self, 1}, 4);
+    if (!r)
+        skip();
+    struct seen s = {.is_ordered = true};
+    perf_rings_enable(r, true);
+    assert_false(perf_rings_are_full(r));
+    for (int i = 0; i < 4000; i++) /* it may run on several processors, each with a ring */
+        munmap(mmap(NULL, 4096, PROT_READ | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0), 4096);
+    assert_true(perf_rings_are_full(r));
+    perf_rings_drain(r, take, &s);
+    assert_false(perf_rings_are_full(r));
+    assert_true(s.maps < 4000);
+    perf_rings_close(r);
+}
+
 static void page_faults_are_counted(void **state)
 {
     enum { PAGES = 1000 };
@@ -97,7 +118,7 @@ static void page_faults_are_counted(void **state)
     for (int i = 0; i < PAGES; i++)
         pages[4096 * i] = 1;
     assert_true(perf_counter_read(&c, &sum, &part));
-    assert_true(sum >= PAGES && sum < PAGES + 100);
+    assert_true(sum >= PAGES && sum < 1.5 * PAGES);
     assert_true(part > 0.99);
     perf_counter_close(&c);
     munmap(pages, PAGES * 4096);
@@ -110,7 +131,6 @@ static void what_is_not_there_is_refused_with_errno(void **state)
     pid_t self = gettid();
     (void)state;
     assert_null(perf_rings_open(&a, 1, (struct perf_target){&self, 1}, 4));
-    assert_false(perf_event_is_allowed(&a, (struct perf_target){&self, 1}));
     assert_false(perf_counter_open(&c, &a, (struct perf_target){&self, 1}));
     assert_true(c.refused != 0);
     assert_int_equal(c.count, 0);
@@ -121,6 +141,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(fields_are_found_by_name_and_size),
         cmocka_unit_test(each_record_comes_once_and_in_order),
+        cmocka_unit_test(a_full_ring_is_known),
         cmocka_unit_test(page_faults_are_counted),
         cmocka_unit_test(what_is_not_there_is_refused_with_errno),
     };

@@ -1,0 +1,105 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * A small result, read and summed up by hand: cycles, regions, idle time, figures; and files that lie. */
+#include "monster/monster.h"
+
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdlib.h>
+
+#include <cmocka.h>
+
+#define COLUMNS "columns instructions operations loads stores stall_read stall_write\n"
+static const char whole[] = "mtool-monster 1\nversion 0\nkernel 6.1\nshift 1\ncommand /bin/x y\nend 0 3\nclock 2508\n"
+                            "machine small\ncaches 1K/64/1\nlevels L1:0:0\nwidth 1\nghz 0.5\nfuture thing\n"
+                            "total user 600 700 0 50 0 0 0 0\ntotal kernel 500 550 0 40 0 300 0 0\n"
+                            "process 7 600 700 0 50 0 0 0 0 500 550 0 40 0 300 0 0\tx y\n" COLUMNS
+                            "function user 10 600 700 60 30 50 0\t/bin/x\tmain\n"
+                            "function kernel ff 200 250 10 100 0 300\tkernel\tclear_page_rep\n"
+                            "function kernel fe 100 100 50 50 40 0\tkernel\tmemcpy\n"
+                            "function kernel fd 150 150 0 0 0 0\tkernel\tschedule\n"
+                            "function kernel fc 50 50 0 0 0 0\tkernel\tdefault_idle.isra.0\n"
+                            "whole\n";
+
+static void sums(void **state)
+{
+    (void)state;
+    struct monster_result *r = monster_parse("small", whole, sizeof whole - 1);
+    assert_non_null(r);
+    struct monster_sums s = monster_sum_up(r);
+    assert_int_equal(s.mode[MONSTER_USER].cycles, 750);
+    assert_int_equal(s.kernel_busy.cycles, 840);
+    assert_int_equal(s.region[MONSTER_CLEAR].cycles, 550);
+    assert_int_equal(s.region[MONSTER_COPY].cycles, 140);
+    assert_int_equal(s.region[MONSTER_REST].cycles, 150);
+    assert_int_equal(s.region[MONSTER_IDLE].cycles, 50);
+    assert_true(fabs(monster_cpi(&s.region[MONSTER_CLEAR]) - 2.2) < 1e-9);
+    assert_int_equal(s.idle_ns, 2508 - 2 * (1100 + WIRE_UNCOUNTED));
+    assert_int_equal(s.idle_cycles, 50 + 300 / 2);
+    assert_string_equal(r->processes.data[0].name, "x y");
+    assert_int_equal(r->status, 3);
+    monster_free(r);
+}
+
+static void figure(const char *which, const char *wanted)
+{
+    struct strbuf out = {0};
+    struct monster_result *r = monster_parse("small", whole, sizeof whole - 1);
+    assert_int_equal(monster_put_figure(which, &r, 1, &out), 0);
+    if (!strstr(out.data, wanted))
+        fail_msg("figure %s: '%s' is not in\n%s", which, wanted, out.data);
+    str_free(&out);
+    monster_free(r);
+}
+
+static void figures(void **state)
+{
+    (void)state;
+    figure("4", "       41.90       46.93       11.17\n");
+    figure("6", "       11.17        7.82       30.73        0.00        8.38\n");
+    figure("7", "        1.07        1.68\n");
+    figure("8", "        1.40        2.20           -        1.00\n");
+    figure("9", "block clear                     0.00      100.00        0.00        0.00\n");
+    figure("10", "block copy                      0.00      100.00        0.00\n");
+    figure("table1", "loads                               8.57       12.00\n");
+    struct strbuf out = {0};
+    struct monster_result *r = monster_parse("small", whole, sizeof whole - 1);
+    assert_int_equal(monster_put_figure("11", &r, 1, &out), -1);
+    monster_free(r);
+}
+
+/* Cut off at any byte it is refused, and any byte changed does no harm. */
+static void bad_files(void **state)
+{
+    (void)state;
+    struct strbuf held = {0};
+    diag_hold(&held);
+    for (size_t len = 0; len < sizeof whole - 2; len++)
+        assert_null(monster_parse("cut", whole, len));
+    for (size_t i = 0; i < sizeof whole - 1; i++) {
+        char copy[sizeof whole];
+        memcpy(copy, whole, sizeof whole);
+        copy[i] = copy[i] == ' ' ? '\n' : ' ';
+        struct monster_result *r = monster_parse("changed", copy, sizeof whole - 1);
+        struct strbuf out = {0};
+        if (r) {
+            monster_put_text(r, 10, &out);
+            monster_put_json(r, &out);
+        }
+        str_free(&out);
+        monster_free(r);
+    }
+    diag_hold(NULL);
+    str_free(&held);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(sums),
+        cmocka_unit_test(figures),
+        cmocka_unit_test(bad_files),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,107 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "fake_qemu.h"
+
+#include <assert.h>
+
+uint8_t fake_ram[FAKE_RAM_BYTES];
+bool plugin_is_counting = true;
+
+enum { STORES = 1 << 8 };
+struct qemu_plugin_hwaddr {
+    uint64_t vaddr;
+};
+
+void fake_append(struct qemu_plugin_tb *tb, uint64_t vaddr, const void *bytes, size_t len)
+{
+    struct qemu_plugin_insn *i = &tb->insns[tb->count];
+    assert(tb->count < FAKE_INSNS_MAX && len <= sizeof i->bytes);
+    i->vaddr = tb->count ? i[-1].vaddr + i[-1].len : vaddr;
+    i->len = len;
+    memcpy(i->bytes, bytes, len);
+    tb->count++;
+}
+
+void fake_execute(const struct qemu_plugin_tb *tb, size_t count)
+{
+    for (size_t k = 0; k < count; k++)
+        for (unsigned h = 0; h < tb->insns[k].hook_count; h++) {
+            const struct fake_hook *hook = &tb->insns[k].hooks[h];
+            if (hook->call)
+                hook->call(0, hook->data);
+            if (hook->cell)
+                *hook->cell += hook->add;
+        }
+}
+
+void fake_access(const struct qemu_plugin_insn *insn, uint64_t vaddr, unsigned shift, bool stores)
+{
+    for (unsigned h = 0; h < insn->hook_count; h++)
+        if (insn->hooks[h].access)
+            insn->hooks[h].access(0, shift | (stores ? STORES : 0), vaddr, insn->hooks[h].data);
+}
+
+static void add_hook(struct qemu_plugin_insn *insn, struct fake_hook hook)
+{
+    assert(insn->hook_count < FAKE_HOOKS_MAX);
+    insn->hooks[insn->hook_count++] = hook;
+}
+
+void qemu_plugin_register_vcpu_insn_exec_cb(struct qemu_plugin_insn *insn, qemu_plugin_vcpu_udata_cb_t cb,
+                                            enum qemu_plugin_cb_flags flags, void *data)
+{
+    (void)flags;
+    add_hook(insn, (struct fake_hook){.call = cb, .data = data});
+}
+
+void qemu_plugin_register_vcpu_insn_exec_inline(struct qemu_plugin_insn *insn, enum qemu_plugin_op op, void *cell,
+                                                uint64_t number)
+{
+    (void)op;
+    add_hook(insn, (struct fake_hook){.cell = cell, .add = number});
+}
+
+void qemu_plugin_register_vcpu_mem_cb(struct qemu_plugin_insn *insn, qemu_plugin_vcpu_mem_cb_t cb,
+                                      enum qemu_plugin_cb_flags flags, enum qemu_plugin_mem_rw rw, void *data)
+{
+    (void)flags, (void)rw;
+    add_hook(insn, (struct fake_hook){.access = cb, .data = data});
+}
+
+size_t qemu_plugin_tb_n_insns(const struct qemu_plugin_tb *tb) { return tb->count; }
+struct qemu_plugin_insn *qemu_plugin_tb_get_insn(const struct qemu_plugin_tb *tb, size_t i)
+{
+    return &((struct qemu_plugin_tb *)(uintptr_t)tb)->insns[i];
+}
+const void *qemu_plugin_insn_data(const struct qemu_plugin_insn *insn) { return insn->bytes; }
+size_t qemu_plugin_insn_size(const struct qemu_plugin_insn *insn) { return insn->len; }
+uint64_t qemu_plugin_insn_vaddr(const struct qemu_plugin_insn *insn) { return insn->vaddr; }
+void *qemu_plugin_insn_haddr(const struct qemu_plugin_insn *insn) { return &fake_ram[insn->vaddr % FAKE_RAM_BYTES]; }
+unsigned qemu_plugin_mem_size_shift(qemu_plugin_meminfo_t info) { return info & 0xff; }
+bool qemu_plugin_mem_is_store(qemu_plugin_meminfo_t info) { return info & STORES; }
+struct qemu_plugin_hwaddr *qemu_plugin_get_hwaddr(qemu_plugin_meminfo_t info, uint64_t vaddr)
+{
+    static struct qemu_plugin_hwaddr h;
+    (void)info;
+    h.vaddr = vaddr;
+    return &h;
+}
+bool qemu_plugin_hwaddr_is_io(const struct qemu_plugin_hwaddr *h) { return h->vaddr >> 40 == 0xdef; }
+uint64_t qemu_plugin_hwaddr_phys_addr(const struct qemu_plugin_hwaddr *h) { return h->vaddr % FAKE_RAM_BYTES; }
+
+/* ---- what others of the plugin's files are asked for here ---- */
+
+static struct row rows[2];
+struct row *places_row(uint64_t vaddr, const void *host, uint64_t *function)
+{
+    (void)host;
+    *function = vaddr & ~0xfffull;
+    return &rows[(int64_t)vaddr < 0];
+}
+uint64_t ram_address_of(const void *host) { return (uint64_t)((const uint8_t *)host - fake_ram); }
+uint64_t ram_address_of_kernel(uint64_t vaddr) { return vaddr % FAKE_RAM_BYTES; }
+uint64_t system_space(void) { return 1; }
+void system_hook(struct qemu_plugin_insn *insn, uint64_t vaddr, uint64_t function, bool stores)
+{
+    (void)insn, (void)vaddr, (void)function, (void)stores;
+}
+void plugin_mark(struct qemu_plugin_insn *insn, uint16_t mark) { (void)insn, (void)mark; }

@@ -1,0 +1,150 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * The model against plain simulations of the same references: caches by cache_run without the filter, the write buffer
+ * by a queue that is stepped. */
+#include "fake_qemu.h"
+#include "machine/machine.h"
+
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+enum { REFERENCES = 200000 };
+
+static void use_machine(const char *name)
+{
+    const char *text, *own;
+    char *path = xstrdup("/tmp/mtool-test-machine.XXXXXX");
+    int fd = mkstemp(path);
+    assert_true(fd >= 0);
+    for (size_t i = 0; (text = machine_shipped_text(i, &own)); i++)
+        if (strcmp(own, name) == 0)
+            assert_int_equal(write(fd, text, strlen(text)), strlen(text));
+    close(fd);
+    settings.machine = path;
+    assert_int_equal(model_make(), 0);
+    unlink(path);
+    free(path);
+}
+
+/* Addresses that go back to what was reached lately, mostly. */
+static uint64_t next_address(struct rng *g)
+{
+    static uint64_t recent[64];
+    unsigned k = (unsigned)rng_below(g, 64);
+    if (rng_below(g, 8) == 0)
+        recent[k] = rng_below(g, FAKE_RAM_BYTES - 64) & ~7ull;
+    else
+        recent[k] = (recent[k] + 8 * rng_below(g, 4)) % (FAKE_RAM_BYTES - 64);
+    return recent[k];
+}
+
+static uint64_t sum_of(const struct row *r, enum wire_column first, unsigned level) { return r->of[first + level]; }
+
+static void same_misses(const char *machine, struct cache_config *k)
+{
+    struct rng g = {7};
+    struct qemu_plugin_tb load = {.count = 0}, store = {.count = 0}, modify = {.count = 0};
+    uint64_t function;
+    struct row *r = places_row(0x1000, fake_ram, &function);
+    use_machine(machine);
+    struct cache *plain = cache_new(k, false);
+    fake_append(&load, 0x1000, "\x48\x8b\x03", 3);
+    fake_append(&store, 0x1000, "\x48\x89\x03", 3);
+    fake_append(&modify, 0x1000, "\x48\x01\x03", 3);
+    segments_translate(&load);
+    segments_translate(&store);
+    segments_translate(&modify);
+    memset(r, 0, sizeof *r);
+    for (int n = 0; n < REFERENCES; n++) {
+        struct cache_ref ref = {.address = next_address(&g), .bytes = 8};
+        unsigned what = (unsigned)rng_below(&g, 4);
+        ref.kind = what == 0 ? CACHE_WRITE : what == 1 ? CACHE_MODIFY : CACHE_READ;
+        cache_run(plain, &ref, 1);
+        if (what == 1) {
+            fake_access(&modify.insns[0], ref.address, 3, false);
+            fake_access(&modify.insns[0], ref.address, 3, true);
+        } else
+            fake_access(what ? &load.insns[0] : &store.insns[0], ref.address, 3, !what);
+    }
+    for (unsigned level = 0, depth = 0; level < k->count; level++) {
+        if (!(k->levels[level].side & CACHE_DATA))
+            continue;
+        assert_int_equal(sum_of(r, WIRE_READ_MISSES, depth), cache_counts(plain, level)->misses[CACHE_READ]);
+        assert_int_equal(sum_of(r, WIRE_WRITE_MISSES, depth), cache_counts(plain, level)->misses[CACHE_WRITE]);
+        depth++;
+    }
+    assert_true(r->of[WIRE_READ_MISSES] > 1000);
+    cache_free(plain);
+}
+
+static void config_of(const char *name, struct cache_config *out)
+{
+    const char *text, *own;
+    struct machine *m = NULL;
+    for (size_t i = 0; !m && (text = machine_shipped_text(i, &own)); i++)
+        if (strcmp(own, name) == 0)
+            assert_int_equal(machine_parse(own, text, strlen(text), &m), 0);
+    assert_int_equal(cache_of_machine(m, false, out), 0);
+    for (unsigned i = 0; i < out->count; i++)
+        out->levels[i].write_through = m->write_buffer > 0;
+    machine_free(m);
+}
+
+static void direct_mapped(void **state)
+{
+    (void)state;
+    struct cache_config k;
+    config_of("decstation-3100.machine", &k);
+    same_misses("decstation-3100.machine", &k);
+}
+
+static void three_levels(void **state)
+{
+    (void)state;
+    struct cache_config k;
+    config_of("zen5.machine", &k);
+    same_misses("zen5.machine", &k);
+}
+
+/* Four entries, each written in five cycles, one behind another: stores back to back, and after pauses. */
+static void write_buffer(void **state)
+{
+    (void)state;
+    struct qemu_plugin_tb store = {.count = 0};
+    uint64_t function, before;
+    struct row *r = places_row(0x2000, fake_ram, &function);
+    VEC(double) done = {0};
+    struct rng g = {3};
+    double stalled = 0;
+    use_machine("decstation-3100.machine");
+    fake_append(&store, 0x2000, "\x48\x89\x03", 3);
+    segments_translate(&store);
+    fake_access(&store.insns[0], 0x8000, 3, false); /* its page is in the TLB from here on */
+    for (int n = 0; n < 1000; n++) {
+        double now = model_now(), wait = done.len >= 4 ? fmax(done.data[done.len - 4] - now, 0) : 0;
+        double last = done.len ? done.data[done.len - 1] : 0;
+        VEC_PUSH(&done, fmax(last, now + wait) + 5);
+        before = r->of[WIRE_STALL_WRITE];
+        fake_access(&store.insns[0], 0x8000, 3, true);
+        assert_int_equal(r->of[WIRE_STALL_WRITE] - before, wait);
+        stalled += wait;
+        totals[0].operations += 1 + (rng_below(&g, 16) ? 0 : rng_below(&g, 40));
+    }
+    assert_true(stalled > 1000);
+    VEC_FREE(&done);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(direct_mapped),
+        cmocka_unit_test(three_levels),
+        cmocka_unit_test(write_buffer),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
