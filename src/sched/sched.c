@@ -306,9 +306,9 @@ void sched_block(struct sched *s, const struct sched_block *b, struct sched_orde
         old[i] = out->at[i] = (uint8_t)i;
     if (b->count > SCHED_MAX || !prepare(s, b))
         return;
-    if (b->count > 1 && sched_depend(b, &g) && !is_tied(&g))
-        choose(s, b, &g, out);
     out->before = out->after = cost_of(s, b, old);
+    if (b->count > 1 && out->before.stalls > 0 && sched_depend(b, &g) && !is_tied(&g))
+        choose(s, b, &g, out);
     if (out->is_new)
         out->after = cost_of(s, b, out->at);
 }
