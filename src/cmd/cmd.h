@@ -95,15 +95,16 @@ struct cmd_args {
     uint64_t count, length, steps; /* of dump window */
     double interval;
     bool check, heads;
-    const char *module;  /* of export */
-    const char *link;    /* of ld */
-    const char *tool;    /* likewise; of ld-report */
-    unsigned overhead;   /* of ld-report */
-    bool clocks, leaves; /* of ld */
-    bool private_memory; /* of ld */
-    const char *trace;   /* of spy */
-    uint64_t sets;       /* of spy and run: the N of 1/N */
-    uint64_t sample;     /* likewise; 1: all; 0: not said */
+    const char *module;                                   /* of export */
+    const char *link;                                     /* of ld */
+    const char *tool;                                     /* likewise; of ld-report */
+    unsigned overhead;                                    /* of ld-report */
+    bool clocks, leaves;                                  /* of ld */
+    uint64_t windows_count, window_size, windows_at_once; /* of ld-report */
+    bool private_memory;                                  /* of ld */
+    const char *trace;                                    /* of spy */
+    uint64_t sets;                                        /* of spy and run: the N of 1/N */
+    uint64_t sample;                                      /* likewise; 1: all; 0: not said */
     uint64_t sample_length;
     bool sample_evenly;
     struct cmd_texts caches, allocators, idioms;

@@ -115,8 +115,7 @@ struct rows {
 };
 /* The rows with each where its instruction went. */
 void reorder_rows(struct moving *m, struct rows *r);
-/* The opcodes of these, from the address of the first instruction of the sequence, at which the program stands, to its
- * end; not the end itself. */
-void put_rows(struct strbuf *out, const struct rows *r, uint64_t from, bool is_stmt);
+/* The opcodes of these, up to the end of the sequence; not the end itself. first: what was set before. */
+void put_rows(struct strbuf *out, const struct rows *r, const struct row *first);
 
 #endif

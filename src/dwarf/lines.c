@@ -13,6 +13,8 @@ struct program {
     unsigned line_range, opcode_base;
     uint8_t operands[256]; /* of standard opcodes */
     bool is_stmt;          /* what rows begin as */
+    struct cursor begin;   /* of the sequence at hand */
+    bool is_new;           /* another one comes next */
     struct place at;       /* in the old code */
     uint64_t now;          /* where the new program stands */
 };
@@ -83,6 +85,7 @@ static bool end_sequence(struct program *p)
         return false;
     p->at = (struct place){0};
     p->now = 0;
+    p->is_new = true;
     return true;
 }
 
@@ -136,6 +139,9 @@ static bool pass_standard(struct program *p, unsigned opcode, uint64_t at)
 static bool pass_opcode(struct program *p)
 {
     uint64_t at = section_offset(&p->c);
+    if (p->is_new)
+        p->begin = p->c;
+    p->is_new = false;
     unsigned opcode = (unsigned)cursor_uint(&p->c, 1);
     bool is_good = opcode >= p->opcode_base ? pass_special(p, opcode)
                    : opcode                 ? pass_standard(p, opcode, at)
@@ -238,8 +244,6 @@ static bool read_opcode(struct reading *r, bool *is_end)
 static bool read_sequence(struct reading *r)
 {
     bool is_end = false;
-    r->now = (struct row){.offset = r->p->at.offset, .file = 1, .line = 1, .is_stmt = r->p->is_stmt};
-    r->rows.section = r->p->at.section;
     while (!is_end && cursor_left(&r->c))
         if (!read_opcode(r, &is_end) || r->c.is_bad)
             return false;
@@ -253,21 +257,34 @@ static bool has_windows(struct program *p, uint64_t from, uint64_t end)
     return w && w->lo < end;
 }
 
-/* Behind the address of a sequence: all to its end made anew, if some of it changed places; what stands in front of
- * the address says nothing of rows then. */
+/* What the opcodes in front of its address set. */
+static bool read_begin(struct reading *r)
+{
+    bool is_end = false, is_good = true;
+    r->now = (struct row){.file = 1, .line = 1, .is_stmt = r->p->is_stmt};
+    r->rows.section = r->p->at.section;
+    while (is_good && r->c.p < r->p->c.p)
+        is_good = read_opcode(r, &is_end) && !r->c.is_bad;
+    return is_good && !is_end && !r->rows.rows.len;
+}
+
+/* Behind the address of a sequence: all to its end made anew, if some of it changed places. */
 static bool pass_sequence(struct program *p)
 {
     static const uint8_t end[] = {0, 1, DW_LNE_end_sequence};
-    struct reading r = {.p = p, .c = p->c};
-    bool is_read = read_sequence(&r), is_anew = is_read && has_windows(p, p->at.offset, r.rows.end);
+    struct reading r = {.p = p, .c = p->begin};
+    bool is_begun = read_begin(&r);
+    struct row first = r.now;
+    bool is_read = is_begun && read_sequence(&r), is_anew = is_read && has_windows(p, p->at.offset, r.rows.end);
     bool is_good = is_read || !has_windows(p, p->at.offset, UINT64_MAX);
     if (is_anew) {
         reorder_rows(p->m, &r.rows);
-        put_rows(&p->s->out, &r.rows, p->at.offset, p->is_stmt);
+        put_rows(&p->s->out, &r.rows, &first);
         str_put(&p->s->out, end, sizeof end);
         p->c = r.c;
         p->at = (struct place){0};
         p->now = 0;
+        p->is_new = true;
     }
     VEC_FREE(&r.rows.rows);
     return is_good || refuse(p->m, "a line table with opcodes that are not known");
@@ -301,7 +318,7 @@ static bool read_header(struct program *p, unsigned offset_len)
 
 static bool move_unit(struct moving *m, struct section *s, uint64_t begin, uint64_t end, unsigned offset_len)
 {
-    struct program p = {.m = m, .s = s, .c = section_cursor(s, begin, end)};
+    struct program p = {.m = m, .s = s, .c = section_cursor(s, begin, end), .is_new = true};
     uint64_t out = s->out.len;
     cursor_skip(&p.c, offset_len == 8 ? 12 : 4);
     if (!read_header(&p, offset_len))

@@ -152,9 +152,9 @@ static void put_row(struct strbuf *out, const struct row *r, const struct row *b
     put_uint(out, DW_LNS_copy, 1);
 }
 
-void put_rows(struct strbuf *out, const struct rows *r, uint64_t from, bool is_stmt)
+void put_rows(struct strbuf *out, const struct rows *r, const struct row *first)
 {
-    struct row before = {.offset = from, .file = 1, .line = 1, .is_stmt = is_stmt};
+    struct row before = *first;
     for (size_t i = 0; i < r->rows.len; i++) {
         put_row(out, &r->rows.data[i], &before);
         before = r->rows.data[i];

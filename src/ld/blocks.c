@@ -29,6 +29,12 @@ static uint32_t *number_blocks(const struct ld_blocks *all, const struct rewrite
     return number;
 }
 
+static uint8_t depth_of(const struct cfg *c, const struct cfg_block *b)
+{
+    uint32_t depth = b->loop == ID_NONE ? 0 : c->loops.data[b->loop].depth;
+    return depth < UINT8_MAX ? (uint8_t)depth : UINT8_MAX;
+}
+
 static void add_function(const struct ld_reading *r, struct ld_blocks *all, const struct rewrite_relocatable_unit *u,
                          uint32_t f, const uint64_t *counts, const uint64_t *enter, const uint64_t *edges,
                          const uint32_t *number)
@@ -49,7 +55,8 @@ static void add_function(const struct ld_reading *r, struct ld_blocks *all, cons
                                                   .edge_first = (uint32_t)all->edges.len,
                                                   .edge_count = blk->edge_count,
                                                   .flags = blk->flags,
-                                                  .term = blk->term}));
+                                                  .term = blk->term,
+                                                  .depth = depth_of(u->map->cfg, blk)}));
         add_edges(all, u->map->cfg, blk, edges, number);
         out.insns += counts[b] * blk->insn_count;
     }

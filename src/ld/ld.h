@@ -7,6 +7,7 @@
 #define MTOOL_LD_LD_H
 
 #include "base/base.h"
+#include "regs/regs.h"
 #include "rewrite/rewrite.h"
 
 /* ---- line.c: a linker's command line ---- */
@@ -163,6 +164,7 @@ struct ld_block {
     uint32_t edge_first, edge_count;
     uint16_t flags; /* CFG_BLOCK_* */
     uint8_t term;   /* enum x86_kind of the last instruction */
+    uint8_t depth;  /* of loops around it */
 };
 struct ld_edge {
     uint32_t to;    /* block, ID_NONE: it leaves what is known */
@@ -312,6 +314,34 @@ struct ld_clocks {
 int ld_clocks_read(const char *path, const char *const *files, size_t count, enum ld_overhead overhead,
                    struct ld_clocks **out);
 void ld_clocks_free(struct ld_clocks *c);
+
+/* ---- registers.c: what registers would save of loads and stores ---- */
+
+struct ld_registers_options {
+    unsigned windows, window_size, windows_at_once; /* see regs_windows; windows 0: several numbers of them */
+};
+struct ld_allocation {
+    unsigned registers; /* asked for */
+    enum regs_by by;
+    struct regs_allocation result;
+};
+struct ld_traffic {
+    struct regs_windows windows;
+    struct regs_traffic result;
+};
+struct ld_registers {
+    double loads, stores; /* executed, all */
+    uint64_t procedures;
+    uint64_t candidates[3];        /* globals, constants, locals that could be in a register ... */
+    double candidate_uses[3];      /* ... and loads and stores of them */
+    uint64_t inconsistent, unread; /* as of variables */
+    VEC(struct ld_allocation) allocations;
+    VEC(struct ld_traffic) traffic;
+};
+/* As ld_blocks_read. */
+int ld_registers_read(const char *path, const char *const *files, size_t count, const struct ld_registers_options *opt,
+                      struct ld_registers **out);
+void ld_registers_free(struct ld_registers *r);
 
 /* ---- calls.c: of programs that count calls ---- */
 

@@ -67,12 +67,14 @@ static uint64_t key_of(const char *object, const char *function, size_t blocks)
     return strtoull(hash, NULL, 16);
 }
 
-/* Of functions of one name those with the lowest addresses come first. */
+/* Of functions of one name those with the lowest addresses come first. A compiler that links at once gives its objects
+ * other names each time: functions are found without them too. */
 static void index_counts(struct reading *r)
 {
     for (size_t i = r->counts ? r->counts->functions.len : 0; i-- > 0;) {
         const struct ld_function *f = &r->counts->functions.data[i];
         map_put(&r->by_name, key_of(f->object, f->name, f->count), i + 1);
+        map_put(&r->by_name, key_of("", f->name, f->count), i + 1);
     }
 }
 
@@ -90,10 +92,17 @@ static void find_names(struct reading *r)
 static const struct ld_function *counted(struct reading *r, const struct ld_scheduled *f)
 {
     uint64_t at;
-    if (!r->counts || !map_get(&r->by_name, key_of(f->object, f->name, f->blocks), &at) || r->is_used[at - 1])
+    if (!r->counts || (!map_get(&r->by_name, key_of(f->object, f->name, f->blocks), &at) &&
+                       !map_get(&r->by_name, key_of("", f->name, f->blocks), &at)))
         return NULL;
-    r->is_used[at - 1] = true;
-    return &r->counts->functions.data[at - 1];
+    for (size_t i = at - 1; i < r->counts->functions.len; i++) {
+        const struct ld_function *c = &r->counts->functions.data[i];
+        if (r->is_used[i] || c->count != f->blocks || strcmp(c->name, f->name) != 0)
+            continue;
+        r->is_used[i] = true;
+        return c;
+    }
+    return NULL;
 }
 
 static double estimated(const struct rewrite_ordered_block *b)

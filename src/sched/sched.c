@@ -77,12 +77,12 @@ static void issue_all(struct sched *s, struct sim_pipeline *p, const uint8_t *at
 static double cycles_out_of_order(struct sched *s, const uint8_t *at, uint32_t count)
 {
     enum { ROUNDS = 12, WARM = 4 };
-    double before = sim_core_cycles(s->core);
+    sim_core_restart(s->core);
     sim_core_reset_pipeline(s->core, WARM * count);
     for (unsigned round = 0; round < ROUNDS; round++)
         for (uint32_t i = 0; i < count; i++)
             sim_core_step(s->core, at[i], 0, i + 1 == count ? SIM_TAKEN : 0);
-    return (sim_core_cycles(s->core) - before) / (ROUNDS - WARM);
+    return sim_core_cycles(s->core) / (ROUNDS - WARM);
 }
 
 static struct sched_cost cost_of_issue(struct sched *s, const struct sched_block *b, const uint8_t *at)
@@ -269,16 +269,20 @@ static void choose(struct sched *s, const struct sched_block *b, const struct sc
     int64_t height[SCHED_MAX], best = 0;
     memcpy(old, out->at, sizeof old);
     find_heights(s, g, height);
+    int64_t cycles = s->core ? (int64_t)(cycles_out_of_order(s, old, b->count) * SIM_CYCLE) : 0;
     for (enum rule rule = 0; rule < RULE_COUNT; rule++) {
         list(s, g, height, rule, at);
-        int64_t gain = is_identity(at, b->count) ? 0 : gain_of(s, b, old, at);
+        if (is_identity(at, b->count))
+            continue;
+        int64_t gain =
+            s->core ? cycles - (int64_t)(cycles_out_of_order(s, at, b->count) * SIM_CYCLE) : gain_of(s, b, old, at);
         if (gain <= best)
             continue;
         best = gain;
         memcpy(out->at, at, sizeof at);
         out->is_new = true;
     }
-    if (cost_of_issue(s, b, out->at).stalls > 0)
+    if (!s->core && cost_of_issue(s, b, out->at).stalls > 0)
         improve(s, b, g, old, best, out);
 }
 
@@ -305,9 +309,4 @@ void sched_block(struct sched *s, const struct sched_block *b, struct sched_orde
     out->before = out->after = cost_of(s, b, old);
     if (out->is_new)
         out->after = cost_of(s, b, out->at);
-    if (out->is_new && s->core && !(out->after.cycles < out->before.cycles)) {
-        memcpy(out->at, old, sizeof old);
-        out->is_new = false;
-        out->after = out->before;
-    }
 }

@@ -61,12 +61,13 @@ struct sched_order {
     struct sched_cost before, after;
 };
 struct sched; /* opaque */
-/* For one machine, which is borrowed. An out-of-order machine is scheduled for as if it issued in order, and its core
- * model has the last word. */
+/* For one machine, which is borrowed. An out-of-order machine is scheduled for as if it issued in order; of what comes
+ * out, its core model chooses. */
 struct sched *sched_new(const struct machine *m);
 void sched_free(struct sched *s);
-/* The best order that was found, never one that is worse: in it the block ends no later, and leaves no result and no
- * unit later than the one at hand. A block that is too long, or not understood, keeps its order (and costs nothing). */
+/* The best order that was found, never one that is worse: in order, the block ends no later, and leaves no result and
+ * no unit later than in the one at hand; out of order, many rounds of the block take fewer cycles. A block that is too
+ * long, or not understood, keeps its order (and costs nothing). */
 void sched_block(struct sched *s, const struct sched_block *b, struct sched_order *out);
 /* What one order costs. */
 struct sched_cost sched_cost_of(struct sched *s, const struct sched_block *b, const uint8_t at[SCHED_MAX]);

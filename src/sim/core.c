@@ -149,9 +149,25 @@ struct sim_core *sim_core_new(const struct machine *m, const struct sim_insn *in
     resource_init(&c->fetched, m->fetch_queue);
     c->start_delay = ticks(m->start_delay);
     c->retire_step = ticks(1 / (m->retire_width > 0 ? m->retire_width : m->max_issue));
-    sim_values_init(&c->values, options && options->seed ? options->seed : 1);
+    c->seed = options && options->seed ? options->seed : 1;
+    sim_values_init(&c->values, c->seed);
     rewind_clock(c);
     return c;
+}
+
+void sim_core_restart(struct sim_core *c)
+{
+    memset(c->costs, 0, c->count * sizeof *c->costs);
+    memset(c->jump_of, 0, c->count * sizeof *c->jump_of);
+    memset(c->stored_by, 0, c->count * sizeof *c->stored_by);
+    memset(c->targets, 0, c->count * sizeof *c->targets);
+    memset(c->successors, 0, c->count * sizeof *c->successors);
+    memset(c->legacy_lines, 0, sizeof c->legacy_lines);
+    memset(c->last_of, 0, sizeof c->last_of);
+    c->total = 0;
+    c->legacy = c->regs_true = false;
+    sim_values_init(&c->values, c->seed);
+    rewind_clock(c);
 }
 
 void sim_core_free(struct sim_core *c)

@@ -36,7 +36,7 @@ struct sim_core {
     size_t count;
     struct sim_cost *costs;
     double total;
-    uint32_t warm_left;
+    uint32_t warm_left, seed;
 
     /* registers */
     int64_t ready[X86_REG_COUNT];

@@ -104,6 +104,8 @@ struct sim_core; /* opaque */
 struct sim_core *sim_core_new(const struct machine *m, const struct sim_insn *insns, size_t count,
                               const struct sim_options *options);
 void sim_core_free(struct sim_core *c);
+/* As it was when it was new, for a table that holds other instructions now. */
+void sim_core_restart(struct sim_core *c);
 
 /* Starts a new stretch of instructions: an empty pipeline, registers of unknown value. The first `warm` instructions
  * fill the pipeline and are not attributed; about the size of the reorder buffer does. */

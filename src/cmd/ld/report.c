@@ -13,8 +13,10 @@ void report_warn_flow(uint64_t inconsistent)
 }
 
 static int (*const reports[LD_TOOL_COUNT])(const struct cmd_args *a) = {
-    [LD_TOOL_BLOCKS] = report_blocks, [LD_TOOL_CLOCKS] = report_clocks,       [LD_TOOL_EVENTS] = report_events,
-    [LD_TOOL_GPROF] = report_gprof,   [LD_TOOL_VARIABLES] = report_variables, [LD_TOOL_SCHEDULE] = report_schedule,
+    [LD_TOOL_BLOCKS] = report_blocks,       [LD_TOOL_CLOCKS] = report_clocks,
+    [LD_TOOL_EVENTS] = report_events,       [LD_TOOL_GPROF] = report_gprof,
+    [LD_TOOL_VARIABLES] = report_variables, [LD_TOOL_SCHEDULE] = report_schedule,
+    [LD_TOOL_REGISTERS] = report_registers,
 };
 
 /* Programs that write nothing tell by themselves. */

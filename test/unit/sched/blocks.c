@@ -191,16 +191,18 @@ void draw_state(struct rng *g, struct state *out)
 
 /* ---- executing ---- */
 
-struct page { /* readable, writable, executable */
+struct page { /* readable, writable, executable; at one address, so that a failure comes again */
     uint8_t code[4096 - 16];
     uint64_t state, rdi;
+    struct state work;
 };
 
 static struct page *page(void)
 {
     static struct page *p;
     if (!p)
-        p = mmap(NULL, sizeof *p, PROT_READ | PROT_WRITE | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+        p = mmap((void *)(uintptr_t)0x20000000, sizeof *p, PROT_READ | PROT_WRITE | PROT_EXEC,
+                 MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
     assert(p != MAP_FAILED);
     return p;
 }
@@ -225,10 +227,9 @@ static uint8_t *put_xmm(uint8_t *to, unsigned x, bool is_load) /* movups */
     return put_disp32(to, (int32_t)(offsetof(struct state, xmm) + 16 * x));
 }
 
-static uint8_t *put_rip(uint8_t *to, const struct page *p, uint8_t opcode, const void *target)
+static uint8_t *put_rip(uint8_t *to, uint8_t opcode, const void *target)
 {
     to = PUT(to, 0x48, opcode, 0x3d); /* rdi */
-    (void)p;
     return put_disp32(to, (int32_t)((const uint8_t *)target - (to + 4)));
 }
 
@@ -236,13 +237,13 @@ void execute(const struct drawn *d, const uint8_t *at, struct state *s)
 {
     struct page *p = page();
     uint8_t *to = p->code;
-    struct state work = *s;
-    /* the stack that the block sees lies in its own frame */
-    work.gpr[X86_RBX] += (uint64_t)(uintptr_t)work.memory;
-    work.gpr[X86_RSI] += (uint64_t)(uintptr_t)work.memory;
-    p->state = (uint64_t)(uintptr_t)&work;
+    uint64_t memory = (uint64_t)(uintptr_t)p->work.memory;
+    p->work = *s; /* the stack that the block sees lies in it */
+    p->work.gpr[X86_RBX] += memory;
+    p->work.gpr[X86_RSI] += memory;
+    p->state = (uint64_t)(uintptr_t)&p->work;
     to = PUT(to, 0x53, 0x55, 0x41, 0x54, 0x41, 0x55, 0x41, 0x56, 0x41, 0x57); /* push rbx rbp r12..r15 */
-    to = put_rip(to, p, 0x8b, &p->state);
+    to = put_rip(to, 0x8b, &p->state);
     to = PUT(to, 0x48, 0x89, 0xa7); /* mov [rdi+..],rsp: kept in the state's own rsp */
     to = put_disp32(to, 8 * X86_RSP);
     for (unsigned x = 0; x < 16; x++)
@@ -257,8 +258,8 @@ void execute(const struct drawn *d, const uint8_t *at, struct state *s)
     to = put_gpr(to, X86_RDI, true);
     for (uint32_t i = 0; i < d->b.count; i++)
         to = put(to, d->insns[at[i]].bytes, d->insns[at[i]].len);
-    to = put_rip(to, p, 0x89, &p->rdi);
-    to = put_rip(to, p, 0x8b, &p->state);
+    to = put_rip(to, 0x89, &p->rdi);
+    to = put_rip(to, 0x8b, &p->state);
     for (unsigned r = 0; r < 16; r++)
         if (r != X86_RSP && r != X86_RDI)
             to = put_gpr(to, r, false);
@@ -271,11 +272,11 @@ void execute(const struct drawn *d, const uint8_t *at, struct state *s)
     to = PUT(to, 0x41, 0x5f, 0x41, 0x5e, 0x41, 0x5d, 0x41, 0x5c, 0x5d, 0x5b, 0xc3);
     assert(to < p->code + sizeof p->code);
     ((void (*)(void))(uintptr_t)p->code)();
-    work.gpr[X86_RDI] = p->rdi;
-    work.gpr[X86_RBX] -= (uint64_t)(uintptr_t)work.memory;
-    work.gpr[X86_RSI] -= (uint64_t)(uintptr_t)work.memory;
-    work.gpr[X86_RSP] = 0;
-    *s = work;
+    *s = p->work;
+    s->gpr[X86_RDI] = p->rdi;
+    s->gpr[X86_RBX] -= memory;
+    s->gpr[X86_RSI] -= memory;
+    s->gpr[X86_RSP] = 0;
 }
 
 bool is_same_state(const struct state *a, const struct state *b, uint8_t flags_live)
