@@ -272,6 +272,18 @@ int ld_events_read(const char *path, const char *const *files, size_t count, con
                    size_t idiom_count, struct ld_events **out);
 void ld_events_free(struct ld_events *e);
 
+/* ---- stalls.c: what a described machine that issues in order would take ---- */
+
+struct image;
+struct ld_stalls {
+    double cycles[2]; /* the least and the most that it can have been; equal: exact */
+    double stalls[2]; /* of these those beyond what its width allows at best: unfilled slots, in cycles */
+    size_t states;    /* that its pipeline was in where blocks begin */
+};
+/* Of the file that the counts are of. 0, or -1 after one line: too many states. */
+int ld_stalls_of(const struct image *img, const struct ld_blocks *blocks, const struct machine *machine,
+                 struct ld_stalls *out);
+
 /* ---- clocks.c: of programs with exact clocks ---- */
 
 enum ld_overhead {                  /* whose is the time that the looks at the clock take */

@@ -143,32 +143,36 @@ static bool is_only_access(const struct sim_shape *s)
     return !(s->flags & INSN_HAS_OP) && (s->flags & (INSN_LOAD | INSN_STORE));
 }
 
-static void repeat(struct sim_pipeline *p, const struct sim_shape *s)
+/* As core_run_rep: from where the last part was asked for. */
+static void repeat(struct sim_pipeline *p, const struct sim_shape *s, int64_t earliest)
 {
     enum { TIMES = 16 }; /* as the core model assumes */
     double bytes = TIMES * (double)s->bytes, per_cycle = p->m->rep_bytes;
-    int64_t ready = later(operands_ready(p, s), p->issue_at);
+    int64_t ready = later(operands_ready(p, s), earliest);
     p->issue_at = later(p->issue_at, ready + ticks(p->m->rep_start + (per_cycle > 0 ? bytes / per_cycle : 0)));
 }
 
 void sim_pipeline_issue(struct sim_pipeline *p, const struct sim_insn *i)
 {
     const struct sim_shape *s = i->shape;
-    int64_t loaded = 0, start = 0, result = 0;
+    int64_t loaded = 0, start = 0, result = 0, asked = p->issue_at;
     if (s->flags & INSN_LOAD)
         loaded = result = issue_part(p, &s->load, address_ready(p, s)) + s->load_latency;
     int64_t ready = later(loaded, operands_ready(p, s));
     if (!is_only_access(s)) {
+        asked = p->issue_at;
         start = issue_part(p, s->use_count ? &s->uses[0] : NULL, ready);
         result = start + s->latency;
     }
     for (unsigned k = 1; k < s->use_count; k++)
         result = later(result, start_on(p, &s->uses[k], start) + s->latency);
-    if (s->flags & INSN_STORE)
+    if (s->flags & INSN_STORE) {
+        asked = p->issue_at;
         issue_part(p, s->store_use_count ? &s->store[0] : NULL,
                    later(is_only_access(s) ? ready : result, address_ready(p, s)));
+    }
     if (s->flags & INSN_REP)
-        repeat(p, s);
+        repeat(p, s, asked);
     write_results(p, s, result);
 }
 
@@ -245,4 +249,73 @@ int64_t sim_pipeline_unit(const struct sim_pipeline *p, unsigned unit)
         if (p->busy[unit][w])
             return (int64_t)(64 * w + 64 - (unsigned)__builtin_clzll(p->busy[unit][w])) * TICK;
     return 0;
+}
+
+/* ---- states ---- */
+
+/* By how much later than a result is there somebody may still have to wait for it. */
+static int64_t slack(const struct machine *m)
+{
+    double most = 0;
+    for (size_t i = 0; i < m->class_count; i++) {
+        double late = m->classes[i].latency_flags - m->classes[i].latency;
+        most = late > most ? late : most;
+    }
+    double address = m->address_latency_load > m->address_latency ? m->address_latency_load : m->address_latency;
+    return ticks(most) + ticks(address > 0 ? address : 0);
+}
+
+static void shift_units(struct sim_pipeline *p, int64_t cycles)
+{
+    for (unsigned port = 0; port < p->ports; port++) {
+        uint64_t *bits = p->busy[port];
+        for (int64_t at = 0; at < CYCLES; at++) {
+            int64_t from = at + cycles;
+            bool is_busy = at >= SIM_BEGIN && from >= 0 && from < CYCLES && bits[from / 64] >> (from % 64) & 1;
+            bits[at / 64] = (bits[at / 64] & ~(1ull << (at % 64))) | (uint64_t)is_busy << (at % 64);
+        }
+    }
+}
+
+int64_t sim_pipeline_rebase(struct sim_pipeline *p)
+{
+    int64_t base = cycle_of_slot(p->issue_at), by = base - (int64_t)SIM_BEGIN * TICK, late = slack(p->m);
+    for (unsigned r = 0; r < X86_REG_COUNT; r++) {
+        bool is_over = p->ready[r] + later(p->bypass_late[r], 0) + late <= base;
+        p->ready[r] = is_over ? 0 : p->ready[r] - by;
+        p->from_load[r] = !is_over && p->from_load[r];
+        p->kind[r] = is_over ? 0 : p->kind[r];
+        p->bypass_late[r] = is_over ? 0 : p->bypass_late[r];
+    }
+    if (by)
+        shift_units(p, by >> TICK_SHIFT);
+    p->issue_at -= by;
+    p->parts = 0;
+    return by;
+}
+
+static const char *state_of(const struct sim_pipeline *p, size_t *len)
+{
+    *len = used_bytes(p) - offsetof(struct sim_pipeline, issue_at);
+    return (const char *)p + offsetof(struct sim_pipeline, issue_at);
+}
+
+uint64_t sim_pipeline_hash(const struct sim_pipeline *p)
+{
+    size_t len;
+    const char *state = state_of(p, &len);
+    uint64_t hash = 0xcbf29ce484222325u, word;
+    for (size_t i = 0; i + 8 <= len; i += 8) {
+        memcpy(&word, state + i, 8);
+        hash = (hash ^ word) * 0x100000001b3u;
+        hash ^= hash >> 29;
+    }
+    return hash;
+}
+
+bool sim_pipeline_is_same(const struct sim_pipeline *a, const struct sim_pipeline *b)
+{
+    size_t len;
+    const char *state = state_of(a, &len);
+    return memcmp(state, state_of(b, &len), len) == 0;
 }

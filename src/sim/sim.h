@@ -152,7 +152,13 @@ int64_t sim_pipeline_ticks(const struct sim_pipeline *p);  /* when the next inst
 int64_t sim_pipeline_stalls(const struct sim_pipeline *p); /* of these those beyond what the width allows at best */
 int64_t sim_pipeline_ready(const struct sim_pipeline *p, unsigned reg); /* when a register's value is there */
 int64_t sim_pipeline_unit(const struct sim_pipeline *p, unsigned unit); /* when it is free for good; of SIM_UNITS */
-int64_t sim_insn_latency(const struct sim_insn *i);                     /* from its start to its result */
+/* Forgets what no instruction to come can notice, and counts from SIM_BEGIN cycles before the one at hand on: pipelines
+ * in which all goes on alike are the same. Returns the ticks that clocks were put back by; stalls count anew. */
+enum { SIM_BEGIN = 64 };
+int64_t sim_pipeline_rebase(struct sim_pipeline *p);
+uint64_t sim_pipeline_hash(const struct sim_pipeline *p); /* rebased ones */
+bool sim_pipeline_is_same(const struct sim_pipeline *a, const struct sim_pipeline *b);
+int64_t sim_insn_latency(const struct sim_insn *i); /* from its start to its result */
 
 /* ---- feed.c: a core that a thread of its own steps ---- */
 

@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Dynamic counts of events, of all and by function. */
 #include "cmd/ld/report.h"
+#include "cmd/run/profile.h"
+#include "image/image.h"
+#include "machine/machine.h"
 
 static const struct {
     const char *key, *text;
@@ -41,7 +44,10 @@ static void put_events(struct json *j, const uint64_t *events)
         json_u64(j, names[e].key, events[e]);
 }
 
-static void put_json(const struct cmd_args *a, const struct ld_events *all, struct strbuf *out)
+static void put_stalls_json(struct json *j, const char *machine, const struct ld_stalls *s);
+
+static void put_json(const struct cmd_args *a, const struct ld_events *all, const char *machine,
+                     const struct ld_stalls *stalls, struct strbuf *out)
 {
     struct json j;
     json_init(&j, out, true);
@@ -52,6 +58,8 @@ static void put_json(const struct cmd_args *a, const struct ld_events *all, stru
     json_object(&j, "events");
     put_events(&j, all->events);
     json_object_end(&j);
+    if (machine)
+        put_stalls_json(&j, machine, stalls);
     json_array(&j, "idioms");
     for (size_t k = 0; k < all->idioms.len; k++) {
         json_object(&j, NULL);
@@ -75,6 +83,55 @@ static void put_json(const struct cmd_args *a, const struct ld_events *all, stru
     str_puts(out, "\n");
 }
 
+/* ---- on a described machine ---- */
+
+static void put_stalls(const char *machine, const struct ld_stalls *s, struct strbuf *out)
+{
+    bool is_exact = s->cycles[1] - s->cycles[0] < 0.5 && s->stalls[1] - s->stalls[0] < 0.5;
+    str_printf(out, "\non %s, in order, every access a hit:\n", machine);
+    if (is_exact)
+        str_printf(out, "%16.0f           cycles, exactly\n%16.0f           of them stalls, unfilled slots\n",
+                   s->cycles[0], s->stalls[0]);
+    else
+        str_printf(out, "%16.0f to %.0f cycles\n%16.0f to %.0f of them stalls, unfilled slots\n", s->cycles[0],
+                   s->cycles[1], s->stalls[0], s->stalls[1]);
+}
+
+static void put_stalls_json(struct json *j, const char *machine, const struct ld_stalls *s)
+{
+    json_object(j, "machine");
+    json_str(j, "name", machine);
+    json_real(j, "cycles_low", s->cycles[0]);
+    json_real(j, "cycles_high", s->cycles[1]);
+    json_real(j, "stalls_low", s->stalls[0]);
+    json_real(j, "stalls_high", s->stalls[1]);
+    json_object_end(j);
+}
+
+/* 0, or -1 after one line. */
+static int find_stalls(const struct cmd_args *a, const char **name, struct ld_stalls *out)
+{
+    struct machine *m;
+    struct ld_blocks *blocks = NULL;
+    struct image *img = NULL;
+    const char *where;
+    if (cmd_machine_get(a, &m, &where) != 0)
+        return -1;
+    *name = arena_strdup(a->arena, m->name);
+    int rc = ld_blocks_read(a->rest[0], a->rest + 1, (size_t)a->rest_count - 1, &blocks) < 0 ||
+                     image_open(a->rest[0], &img) < 0
+                 ? -1
+                 : ld_stalls_of(img, blocks, m, out);
+    if (!m->in_order)
+        rc = diag_error("ld-report: %s issues out of order; give a description with 'pipeline in-order', such as titan",
+                        m->name);
+    image_close(img);
+    if (blocks)
+        ld_blocks_free(blocks);
+    machine_free(m);
+    return rc;
+}
+
 int report_events(const struct cmd_args *a)
 {
     struct ld_events *all = NULL;
@@ -88,12 +145,20 @@ int report_events(const struct cmd_args *a)
     }
     is_read = is_read &&
               ld_events_read(a->rest[0], a->rest + 1, (size_t)a->rest_count - 1, idioms, a->idioms.count, &all) == 0;
+    struct ld_stalls stalls = {{0}, {0}, 0};
+    const char *machine = NULL;
+    if (is_read && a->machine && find_stalls(a, &machine, &stalls) < 0) {
+        ld_events_free(all);
+        is_read = false;
+    }
     if (is_read) {
         report_warn_flow(all->inconsistent);
         if (a->json)
-            put_json(a, all, &out);
+            put_json(a, all, machine, &stalls, &out);
         else
             put_text(a, all, &out);
+        if (machine && !a->json)
+            put_stalls(machine, &stalls, &out);
         ld_events_free(all);
     }
     for (size_t i = 0; i < parsed; i++)

@@ -332,8 +332,13 @@ static int build(const struct cmd_args *a, const char *folder)
 
 int cmd_ld(const struct cmd_args *a)
 {
-    if (!ld_tool_named(tool_name(a)))
+    const struct ld_tool *tool = ld_tool_named(tool_name(a));
+    if (!tool)
         return CMD_UNUSABLE;
+    if ((a->clocks || a->leaves) && tool->id != LD_TOOL_CLOCKS)
+        return diag_error("ld: --%s is of --tool gprof --clocks, not of %s", a->clocks ? "clocks" : "leaves",
+                          tool->name),
+               CMD_UNUSABLE;
     const char *of_build = getenv(FOLDER_ENV);
     const char *folder = a->link && of_build ? of_build : make_folder(a, temporary());
     int rc;
