@@ -89,10 +89,10 @@ static int add_file(struct ld_reading *r, const char *path, const bool *is_count
              head.link.tool != r->link.tool)
         rc = diag_error("%s was written by another build of %.*s; run %s again", path, WIRE_LINK_NAME - 1,
                         head.link.name, r->path);
-    else if (f.len != sizeof head + 8 * head.count)
+    else if (f.len != WIRE_LINK_COUNTS_AT + 8 * head.count)
         rc = diag_error("%s is cut off", path);
     if (rc == 0)
-        take_words(r, &(struct file){r, f.data + sizeof head, table, ctx}, is_counter);
+        take_words(r, &(struct file){r, f.data + WIRE_LINK_COUNTS_AT, table, ctx}, is_counter);
     file_unmap(&f);
     return rc;
 }

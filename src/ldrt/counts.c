@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Linked by `mtool ld` into each executable and shared object: writes its counters to a file when the process ends, or
- * the object is unloaded. Raw system calls, no symbol that others could see; nothing is printed, and what cannot be
+ * Linked by `mtool ld` into each executable and shared object: its counters are the memory of a file from the start, or
+ * are written to one when the process ends or the object is unloaded. Raw system calls, no symbol that others could see; nothing is printed, and what cannot be
  * written is left. A file that exists is never touched: the next free name of NAME, NAME.2, NAME.3, ... is taken. */
 #include <asm/unistd.h>
 #include <stddef.h>
 
 #include "wire/link.h"
 
-enum { PATH = 4096, NAMES = 10000, AT_FDCWD = -100, READ_ONLY = 0, WRITE_NEW = 01 | 0100 | 0200 | 02000000 };
-enum { EEXIST = 17 };
+enum { PATH = 4096, NAMES = 10000, AT_FDCWD = -100, READ_ONLY = 0, WRITE_NEW = 02 | 0100 | 0200 | 02000000 };
+enum { EEXIST = 17, PAGE = 4096, PROT_RW = 3, MAP_SHARED_FIXED = 0x11, MAP_ANONYMOUS_FIXED = 0x32, RLIMIT_FSIZE = 1 };
 
 extern uint64_t counters_begin[] __asm__("__start_mtool_counters") __attribute__((weak, visibility("hidden")));
 extern uint64_t counters_end[] __asm__("__stop_mtool_counters") __attribute__((weak, visibility("hidden")));
@@ -25,6 +25,19 @@ extern void tool_end(void) __asm__("mtool_tool_end") __attribute__((weak, visibi
 __attribute__((section(WIRE_LINK_SECTION), used)) static const volatile struct wire_link note = {
     .magic = WIRE_LINK_MAGIC, .version = WIRE_LINK_VERSION};
 
+/* The last of the counters, for it is the last object: so that they begin and end with pages of their own. */
+extern char last_page[] __asm__("mtool_last_page") __attribute__((visibility("hidden")));
+__asm__(".pushsection mtool_counters,\"aw\",@nobits\n"
+        ".balign 4096\n"
+        ".hidden mtool_last_page\n"
+        "mtool_last_page: .zero 4096\n"
+        ".popsection");
+
+/* Where this linked file begins. */
+extern const char own_begin[] __asm__("__ehdr_start") __attribute__((weak, visibility("hidden")));
+
+static int is_mapped; /* the counters are a file's */
+static char made[2 * PATH]; /* the file that was made last */
 static char folder[PATH], pattern[PATH]; /* the pattern: given, if not empty */
 
 /* ---- system calls ---- */
@@ -125,8 +138,103 @@ static void read_pattern(void)
 
 static size_t counter_count(void) { return ((uintptr_t)counters_end - (uintptr_t)counters_begin) / 8; }
 
+static long open_new(void)
+{
+    for (unsigned long n = 1; n < NAMES; n++) {
+        struct text t = {made, 0, sizeof made};
+        const char *given = pattern[0] ? pattern : "%n.%p.";
+        if (given[0] != '/' && folder[0]) {
+            put_text(&t, folder);
+            put(&t, '/');
+        }
+        put_pattern(&t, given);
+        if (!pattern[0])
+            put_text(&t, note.extension);
+        if (n > 1) {
+            put(&t, '.');
+            put_number(&t, n);
+        }
+        long fd = open_file(made, WRITE_NEW);
+        if (fd != -EEXIST)
+            return fd;
+    }
+    return -1;
+}
+
+static size_t counter_bytes(void) { return (uintptr_t)counters_end - (uintptr_t)counters_begin; }
+
+static long take_back(long fd)
+{
+    call(__NR_close, fd, 0, 0, 0);
+    call(__NR_unlink, (long)made, 0, 0, 0);
+    return -1;
+}
+
+/* The descriptor of a new file, with its first page; below 0: none can be had. A limit of its size would kill. */
+static long begin_file(void)
+{
+    static const char zero[WIRE_LINK_COUNTS_AT - sizeof(struct wire_link_counts)];
+    uint64_t limit[2] = {0};
+    if (call(__NR_prlimit64, 0, RLIMIT_FSIZE, 0, (long)limit) < 0 || limit[0] < WIRE_LINK_COUNTS_AT + counter_bytes())
+        return -1;
+    long fd = open_new();
+    uint64_t head[] = {(uint64_t)call(__NR_getpid, 0, 0, 0, 0), counter_count()};
+    if (fd >= 0 && write_all(fd, (const void *)&note, sizeof note) == 0 && write_all(fd, head, sizeof head) == 0 &&
+        write_all(fd, zero, sizeof zero) == 0)
+        return fd;
+    return fd >= 0 ? take_back(fd) : -1;
+}
+
+static long map_at(void *at, size_t len, long how, long fd)
+{
+    register long flags __asm__("r10") = how;
+    register long file __asm__("r8") = fd;
+    register long offset __asm__("r9") = fd < 0 ? 0 : WIRE_LINK_COUNTS_AT;
+    long result;
+    __asm__ volatile("syscall"
+                     : "=a"(result)
+                     : "a"(__NR_mmap), "D"(at), "S"(len), "d"(PROT_RW), "r"(flags), "r"(file), "r"(offset)
+                     : "rcx", "r11", "memory");
+    return result;
+}
+
+/* The counters become the memory of a file, so that they outlive every end of the process. All of it is there
+ * beforehand: a full disk must not be met by a counter. */
+static int map_counters(int has_counts)
+{
+    size_t len = counter_bytes();
+    long fd = begin_file();
+    if (fd < 0)
+        return 0;
+    if (call(__NR_fallocate, fd, 0, 0, (long)(WIRE_LINK_COUNTS_AT + len)) < 0 ||
+        call(__NR_lseek, fd, WIRE_LINK_COUNTS_AT, 0, 0) < 0 || (has_counts && write_all(fd, counters_begin, len) < 0) ||
+        map_at(counters_begin, len, MAP_SHARED_FIXED, fd) != (long)counters_begin)
+        return take_back(fd), 0;
+    call(__NR_close, fd, 0, 0, 0);
+    return 1;
+}
+
+/* Of libc that is linked in, the child of a fork executes code before it is told: into its parent's file. */
+static int has_own_libc(void)
+{
+    uintptr_t from = (uintptr_t)own_begin;
+    return register_atfork && (uintptr_t)register_atfork - from < (uintptr_t)counters_end - from;
+}
+
+static int can_be_mapped(void)
+{
+    uintptr_t begins = (uintptr_t)counters_begin, ends = (uintptr_t)counters_end;
+    return !tool_begin && !has_own_libc() && !((begins | ends) & (PAGE - 1)) && (uintptr_t)last_page + PAGE == ends;
+}
+
 static void forget_counts(void) /* in the child of a fork: they are the parent's */
 {
+    if (is_mapped) {
+        is_mapped = map_counters(0);
+        if (!is_mapped)
+            map_at(counters_begin, counter_bytes(), MAP_ANONYMOUS_FIXED, -1);
+        return;
+    }
     if (tool_forked)
         tool_forked();
     for (size_t i = 0; i < counter_count(); i++)
@@ -143,34 +251,11 @@ static void begin(void)
     if (call(__NR_getcwd, (long)folder, PATH, 0, 0) <= 0)
         folder[0] = 0;
     read_pattern();
+    is_mapped = can_be_mapped() && map_counters(1);
     if (tool_begin)
         tool_begin(&note);
     if (register_atfork)
         register_atfork(0, 0, forget_counts, 0);
-}
-
-static long open_new(void)
-{
-    char path[2 * PATH];
-    for (unsigned long n = 1; n < NAMES; n++) {
-        struct text t = {path, 0, sizeof path};
-        const char *given = pattern[0] ? pattern : "%n.%p.";
-        if (given[0] != '/' && folder[0]) {
-            put_text(&t, folder);
-            put(&t, '/');
-        }
-        put_pattern(&t, given);
-        if (!pattern[0])
-            put_text(&t, note.extension);
-        if (n > 1) {
-            put(&t, '.');
-            put_number(&t, n);
-        }
-        long fd = open_file(path, WRITE_NEW);
-        if (fd != -EEXIST)
-            return fd;
-    }
-    return -1;
 }
 
 static void end(void)
@@ -179,12 +264,10 @@ static void end(void)
         return;
     if (tool_end)
         tool_end();
-    long fd = open_new();
+    long fd = is_mapped ? -1 : begin_file();
     if (fd < 0)
         return;
-    uint64_t head[] = {(uint64_t)call(__NR_getpid, 0, 0, 0, 0), counter_count()};
-    if (write_all(fd, (const void *)&note, sizeof note) == 0 && write_all(fd, head, sizeof head) == 0)
-        (void)write_all(fd, counters_begin, counter_count() * sizeof *counters_begin);
+    (void)write_all(fd, counters_begin, counter_bytes());
     call(__NR_close, fd, 0, 0, 0);
 }
 

@@ -8,8 +8,8 @@
  *   16  id: 32 hex digits of a hash of what was linked
  *   48  extension of what it writes   60 u32 1: a shared object   64  its base name; zeros behind the texts
  *
- * A file of counts: these 320 bytes, then u64 the process, u64 how many counters, then these, as they stand in the
- * section mtool_counters.
+ * A file of counts: these 320 bytes, then u64 the process, u64 how many counters, zeros up to 4096; then these, as they
+ * stand in the section mtool_counters, of which this may be the memory.
  *
  * In that section are tables, too, which the runtime of a tool keeps; all words are u64:
  *
@@ -33,7 +33,7 @@
 #define WIRE_LINK_SECTION "mtool_link"
 #define WIRE_LINK_MAGIC "mtoollnk"
 #define WIRE_LINK_ENV "MTOOL_LD_OUT" /* where counts are written: %n the linked file's name, %p the process */
-enum { WIRE_LINK_VERSION = 2, WIRE_LINK_ID = 32, WIRE_LINK_EXTENSION = 12, WIRE_LINK_NAME = 256 };
+enum { WIRE_LINK_VERSION = 3, WIRE_LINK_ID = 32, WIRE_LINK_COUNTS_AT = 4096, WIRE_LINK_EXTENSION = 12, WIRE_LINK_NAME = 256 };
 
 struct wire_link {
     char magic[8];

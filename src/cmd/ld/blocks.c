@@ -54,9 +54,10 @@ static void put_json(const struct ld_blocks *b, struct strbuf *out)
         json_u64(&j, "instructions", f->insns);
         json_array(&j, "blocks");
         for (size_t k = f->first; k < f->first + f->count; k++) {
+            uint64_t from = k == f->first ? f->address : b->blocks.data[k].address; /* with the entrance's counter */
             json_object(&j, NULL);
-            json_hex(&j, "address", b->blocks.data[k].address);
-            json_u64(&j, "bytes", b->blocks.data[k].end - b->blocks.data[k].address);
+            json_hex(&j, "address", from);
+            json_u64(&j, "bytes", b->blocks.data[k].end - from);
             json_u64(&j, "instructions", b->blocks.data[k].insns);
             json_u64(&j, "count", b->blocks.data[k].count);
             json_object_end(&j);

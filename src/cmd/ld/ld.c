@@ -101,7 +101,7 @@ static int link_once(const struct cmd_args *a, const char *build)
         return remove_folder(folder), CMD_UNUSABLE;
     l.machine = machine;
     int status = ld_link(&l, &tally, &why);
-    if (status == 0 && (tally.funcs || why))
+    if (status == 0 && (tally.funcs || why || tally.left.len))
         say_tally(build, &tally, why);
     remove_folder(folder);
     machine_free(machine);
