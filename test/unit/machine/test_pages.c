@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * What huge pages take away: a part, or not known; and no memory stays. */
+ * What is tried out of memory: what huge pages take away, and how far misses overlap. A part, or not known; and no
+ * memory stays. */
 #include "machine/machine.h"
 
 #include <math.h>
@@ -30,8 +31,12 @@ static void a_part_or_not_known(void **state)
     machine_try_huge_pages(1 << 20);
     long before = pages_mapped();
     struct machine_huge_pages found = machine_try_huge_pages(12 << 20);
-    is_part(found.waiting);
-    is_part(found.overlapping);
+    assert_in_range(found.count, 2, MACHINE_PAGE_TRIES);
+    for (size_t i = 0; i < found.count; i++) {
+        is_part(found.at[i].waiting);
+        is_part(found.at[i].overlapping);
+        assert_true(i == 0 || found.at[i].pages > found.at[i - 1].pages);
+    }
     assert_true(pages_mapped() - before < 1024);
 }
 
@@ -44,7 +49,29 @@ static void without_memory_it_is_not_known(void **state)
     assert_int_equal(setrlimit(RLIMIT_AS, &none), 0);
     struct machine_huge_pages found = machine_try_huge_pages(12 << 20);
     assert_int_equal(setrlimit(RLIMIT_AS, &old), 0);
-    assert_true(isnan(found.waiting) && isnan(found.overlapping));
+    assert_int_equal(found.count, 0);
+    assert_true(isnan(machine_huge_pages_of(&found, 5000).waiting));
+    assert_int_equal(setrlimit(RLIMIT_AS, &none), 0);
+    double overlap = machine_try_overlap();
+    assert_int_equal(setrlimit(RLIMIT_AS, &old), 0);
+    assert_true(isnan(overlap));
+}
+
+static void by_the_nearest_tries(void **state)
+{
+    (void)state;
+    struct machine_huge_pages h = {4, {{4000, 0.2, 0.1}, {6000, NAN, 0.1}, {8000, 0.4, 0.2}, {16000, 0.8, 0.4}}};
+    assert_float_equal(machine_huge_pages_of(&h, 100).waiting, 0.2, 1e-9);
+    assert_float_equal(machine_huge_pages_of(&h, 6000).waiting, 0.3, 1e-9); /* that try told nothing */
+    assert_float_equal(machine_huge_pages_of(&h, 12000).overlapping, 0.3, 1e-9);
+    assert_float_equal(machine_huge_pages_of(&h, 1e9).overlapping, 0.4, 1e-9);
+}
+
+static void misses_overlap(void **state)
+{
+    (void)state;
+    double part = machine_try_overlap();
+    assert_true(part > 0 && part < 0.9); /* of any processor that has prefetches */
 }
 
 int main(void)
@@ -52,6 +79,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_part_or_not_known),
         cmocka_unit_test(without_memory_it_is_not_known),
+        cmocka_unit_test(by_the_nearest_tries),
+        cmocka_unit_test(misses_overlap),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
