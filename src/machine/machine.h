@@ -319,6 +319,16 @@ struct machine_huge_pages {
 struct machine_huge_pages machine_try_huge_pages(uint64_t reach_bytes);
 struct machine_huge_pages_at machine_huge_pages_of(const struct machine_huge_pages *h, double pages);
 
+/* ---- nodes.c ---- */
+
+struct machine_nodes {
+    unsigned count;  /* with memory; 1 where the system does not say */
+    double distance; /* to the others from the first, by that to itself, as the firmware tells it; NAN: of one, or not
+                        told */
+};
+/* Of the folder that is /sys/devices/system/node. */
+struct machine_nodes machine_nodes(const char *root);
+
 /* ---- overlap.c ---- */
 
 /* What part of the time that misses take one after the other is left if all are prefetched, of lines in memory. Tries

@@ -500,6 +500,7 @@ int spied_run(struct spied_program *s, const struct launch_result *counted, stru
     if (rc == 0) {
         struct prof_input_spied *found = spied_found(s, run);
         found->overlap = in->machine && machine_is_this(in->machine) ? machine_try_overlap() : NAN;
+        found->nodes = machine_nodes("/sys/devices/system/node");
         in->spied = found;
     }
     launch_result_free(run);

@@ -15,9 +15,11 @@ static const double HELD_MIN = 0.1;     /* of its false sharing: there is as muc
 static const double REGULAR = 0.5;      /* of a cell's references: they have a stride */
 static const double TLB_MIN = 0.2;      /* of what misses and walks cost together */
 static const double HUGE_MIN = 0.1;     /* of the walks: that huge pages gain */
+static const double USUAL_MIN = 0.5;    /* of visits of other threads: of one thread for each page */
 static const double CELL_MIN = 0.05;    /* of the object's stall: that an instruction has */
 static const double HIT_MAX = 0.1;      /* of the stall of what is awaited: what its address is loaded from may have */
 static const double PREFETCH_MIN = 0.1; /* of what is awaited: that prefetching gains */
+enum { TOUCH_BYTES_MIN = 256 << 10 };   /* smaller objects fit a cache */
 enum { STRIDES_MIN = 64, BLOCKS_MANY = 1000, BLOCK_SMALL = 256, REUSES_MIN = 50, RECORD_MAX = 512 };
 
 struct subject { /* an object that is looked at */
@@ -359,6 +361,64 @@ static void advise_prefetch(const struct subject *u)
                                                100 * s->in->overlap / (1 - part), 100 * s->in->overlap)));
 }
 
+/* ---- by thread ---- */
+
+static const struct spy_touched *touched_of(const struct subject *u)
+{
+    size_t count;
+    const struct spy_touched *t = spy_touched(u->s->in->spy, &count);
+    for (size_t i = 0; i < count; i++)
+        if (t[i].object == u->g->key)
+            return &t[i];
+    return NULL;
+}
+
+/* What its misses in memory cost. */
+static double cycles_in_memory(const struct subject *u)
+{
+    double cycles = 0;
+    for (uint32_t k = 0; k < u->s->level_count; k++) {
+        const struct spied_level *l = &u->s->levels[k];
+        bool is_last = k + 1 == u->s->level_count || u->s->levels[k + 1].config != l->config;
+        for (size_t i = 0; l->config == 0 && is_last && i < u->g->count; i++)
+            cycles += u->g->cells[i] < l->cell_count ? l->miss_cycles * (double)l->cell[u->g->cells[i]].misses : 0;
+    }
+    return cycles;
+}
+
+/* Of memory as it is now, with threads spread over all nodes; NAN: on one node, or nothing is known of distances. */
+static double part_far(const struct machine_nodes *n, const struct spy_touched *t)
+{
+    double farther = n->distance - 1, nodes = n->count;
+    double far = (double)t->elsewhere / (double)t->visits * (nodes - 1) / nodes * farther;
+    return n->count > 1 && farther > 0 ? far / (1 + far) : NAN;
+}
+
+static const char *far_evidence(const struct subject *u, const struct spy_touched *t)
+{
+    const struct machine_nodes *n = &u->s->in->nodes;
+    bool is_of_one = (double)t->usual >= USUAL_MIN * (double)t->elsewhere;
+    return arena_printf(
+        u->s->j->r->arena,
+        "another thread than the one that touches its pages first comes to them %.0f %% of the times: on a machine "
+        "with "
+        "several memory nodes they lie with the first; %s%s",
+        percent((double)t->elsewhere, (double)t->visits),
+        is_of_one ? "let each thread initialise what it will use"
+                  : "interleave its pages (numactl --interleave, mbind)",
+        n->count > 1 ? "" : ". This machine has one node: here nothing is gained, and how much elsewhere is not known");
+}
+
+static void advise_first_touch(const struct subject *u)
+{
+    const struct spy_touched *t = touched_of(u);
+    double memory = cycles_in_memory(u);
+    if (!t || !t->votes || u->s->j->r->data[u->row].bytes < TOUCH_BYTES_MIN || memory < CAUSE_MIN * u->g->stall ||
+        (double)t->elsewhere < CAUSE_MIN * (double)t->visits)
+        return;
+    add_advice(u, "first-touch", t->cell, stall_gain(u, memory * part_far(&u->s->in->nodes, t)), far_evidence(u, t));
+}
+
 /* ---- all ---- */
 
 static void sum_causes(struct subject *u)
@@ -390,6 +450,7 @@ static void advise(const struct subject *u)
     advise_block(u);
     advise_pool(u);
     advise_prefetch(u);
+    advise_first_touch(u);
 }
 
 static int by_gain(const void *x, const void *y)
@@ -413,7 +474,7 @@ static double walks_of_program(const struct spied *s)
 
 void spied_advice(struct spied *s)
 {
-    enum { KINDS = 9 };
+    enum { KINDS = 10 };
     struct prof_result *r = s->j->r;
     double walks_all = walks_of_program(s);
     r->data_advice = ARENA_ARRAY(r->arena, struct prof_data_advice, KINDS * r->data_count + 1);
