@@ -8,8 +8,9 @@ enum { DEPTH_MAX = 8 };
 
 static bool is_allocated(const struct prof_input_datum *d) { return d->name && d->frame_count; }
 
-/* Of `depth` functions, those without a name left out; of none its name is what it was. */
-static const char *name_of(struct arena *a, const struct prof_input_datum *d, unsigned depth)
+/* Of `depth` functions, those without a name left out, with the lines of one or of all; of none its name is what it
+ * was. */
+static const char *name_of(struct arena *a, const struct prof_input_datum *d, unsigned depth, bool has_lines)
 {
     struct strbuf text = {0};
     for (size_t i = 0; i < d->frame_count && depth; i++) {
@@ -17,7 +18,7 @@ static const char *name_of(struct arena *a, const struct prof_input_datum *d, un
         if (!f->function)
             continue;
         str_printf(&text, "%s%s", text.len ? " <- " : "", f->function);
-        if (f->file && f->line && !strstr(text.data, " <- "))
+        if (f->file && f->line && (has_lines || !strstr(text.data, " <- ")))
             str_printf(&text, " (%s:%u)", file_base_name(f->file), f->line);
         depth--;
     }
@@ -39,7 +40,7 @@ static int by_name(const void *x, const void *y)
 }
 
 /* Gives those that share a name one with more functions; how many are left. */
-static size_t lengthen(struct arena *a, struct named *all, size_t count, unsigned depth)
+static size_t lengthen(struct arena *a, struct named *all, size_t count, unsigned depth, bool has_lines)
 {
     size_t left = 0;
     qsort(all, count, sizeof *all, by_name);
@@ -50,7 +51,7 @@ static size_t lengthen(struct arena *a, struct named *all, size_t count, unsigne
             all[left++] = all[k];
     }
     for (size_t i = 0; i < left; i++)
-        all[i].name = all[i].datum->name = name_of(a, all[i].datum, depth);
+        all[i].name = all[i].datum->name = name_of(a, all[i].datum, depth, has_lines);
     return left;
 }
 
@@ -60,10 +61,12 @@ void spied_name(struct arena *a, struct prof_input_datum *data, size_t count)
     size_t left = 0;
     for (size_t i = 0; i < count; i++)
         if (is_allocated(&data[i])) {
-            data[i].name = name_of(a, &data[i], 1);
+            data[i].name = name_of(a, &data[i], 1, false);
             all[left++] = (struct named){data[i].name, &data[i]};
         }
     for (unsigned depth = 2; depth <= DEPTH_MAX && left; depth++)
-        left = lengthen(a, all, left, depth);
+        left = lengthen(a, all, left, depth, false);
+    for (unsigned depth = 2; depth <= DEPTH_MAX && left; depth++) /* the same functions, called at other places */
+        left = lengthen(a, all, left, depth, true);
     free(all);
 }
