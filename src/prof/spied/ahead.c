@@ -189,8 +189,9 @@ static bool search_before(struct body *b, struct search *s, uint32_t block, uint
 
 static bool follow(struct body *b, uint16_t registers, uint32_t block, uint32_t before)
 {
-    for (uint8_t reg = 0; reg < X86_GPR_COUNT; reg++)
-        if (registers >> reg & 1 && reg != X86_RSP && !search_before(b, &(struct search){.reg = reg}, block, before))
+    for (unsigned reg = 0; reg < X86_GPR_COUNT; reg++)
+        if (registers >> reg & 1 && reg != X86_RSP &&
+            !search_before(b, &(struct search){.reg = (uint8_t)reg}, block, before))
             return false;
     return true;
 }
