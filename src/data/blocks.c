@@ -76,6 +76,15 @@ static void note_end(struct data *d, uint64_t address, uint64_t how)
     map_put(&d->own->ended, address, how);
 }
 
+/* A block may lie upon several mappings, as the break grows: they contradict nothing. */
+static bool has_met(const struct data *d, unsigned layer)
+{
+    for (size_t i = 0; i < d->own->met.len; i++)
+        if (d->blocks[d->own->met.data[i]].bytes && layer_of(d, d->own->met.data[i]) >= layer)
+            return true;
+    return false;
+}
+
 static void erase(struct data *d, uint32_t block)
 {
     struct data_block b = d->blocks[block];
@@ -111,7 +120,7 @@ bool data_lay_block(struct data *d, const struct data_object *of, uint64_t addre
     uint32_t under = uncovered_at(d, address, o->layer);
     uint32_t block = data_block_new(d, address, bytes, o->id, under);
     data_paint(d, address, address + bytes, block, under);
-    d->own->lost.overlaps += d->own->met.len && o->layer >= DATA_LAYER_HEAP;
+    d->own->lost.overlaps += o->layer >= DATA_LAYER_HEAP && has_met(d, o->layer);
     cut_met(d, address, address + bytes, o->layer);
     o->live_blocks++;
     o->live_bytes += bytes;

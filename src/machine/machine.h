@@ -305,11 +305,34 @@ struct machine_speed machine_speed_now(const struct machine *m);
 
 /* ---- pages.c ---- */
 
-struct machine_huge_pages { /* what part of the cost of misses in the TLB they take away here; NAN: it cannot be told */
-    double waiting;         /* where each reference waits for the one before */
-    double overlapping;     /* where many are under way */
+/* What part of the cost of misses in the TLB huge pages take away here; NAN: it cannot be told. */
+struct machine_huge_pages_at {
+    double pages;       /* of 4 KB, that are gone through again and again */
+    double waiting;     /* where each reference waits for the one before */
+    double overlapping; /* where many are under way */
 };
-/* Tries it out, for some tens of milliseconds, beyond that reach of small pages. */
+enum { MACHINE_PAGE_TRIES = 8 };
+struct machine_huge_pages {
+    size_t count;
+    struct machine_huge_pages_at at[MACHINE_PAGE_TRIES]; /* by pages */
+};
 struct machine_huge_pages machine_try_huge_pages(uint64_t reach_bytes);
+struct machine_huge_pages_at machine_huge_pages_of(const struct machine_huge_pages *h, double pages);
+
+/* ---- nodes.c ---- */
+
+struct machine_nodes {
+    unsigned count;  /* with memory; 1 where the system does not say */
+    double distance; /* to the others from the first, by that to itself, as the firmware tells it; NAN: of one, or not
+                        told */
+};
+/* Of the folder that is /sys/devices/system/node. */
+struct machine_nodes machine_nodes(const char *root);
+
+/* ---- overlap.c ---- */
+
+/* What part of the time that misses take one after the other is left if all are prefetched, of lines in memory. Tries
+ * it out, for some tens of milliseconds. NAN: there is no room for that. */
+double machine_try_overlap(void);
 
 #endif

@@ -18,7 +18,7 @@ enum {
     HUGE_PAGE = 2 << 20,
     PAGES_MIN = 1024,
     PAGES_MAX = 16384,
-    LAPS = 12,     /* the least of them */
+    LAPS = 6,      /* the least of them */
     APART_MIN = 20 /* of a hundred: what pages must add to lines for a difference to be told */
 };
 
@@ -110,22 +110,43 @@ static double part_gained(double small, double huge, double lines)
     return fmin(1, fmax(0, (small - huge) / (small - lines)));
 }
 
+static struct machine_huge_pages_at try_pages(struct spread *small, struct spread *huge, size_t count)
+{
+    small->count = huge->count = count;
+    small->order = huge->order = random_order(count);
+    struct walked apart = walk(small, PAGE + LINE), large = walk(huge, PAGE + LINE), lines = walk(small, LINE);
+    free(small->order);
+    return (struct machine_huge_pages_at){(double)count, part_gained(apart.chase, large.chase, lines.chase),
+                                          part_gained(apart.gather, large.gather, lines.gather)};
+}
+
+/* From a third beyond the reach on, each number of pages half as much again. */
 struct machine_huge_pages machine_try_huge_pages(uint64_t reach_bytes)
 {
-    struct machine_huge_pages out = {NAN, NAN};
+    struct machine_huge_pages out = {.count = 0};
     struct spread small = {0}, huge = {0};
-    size_t count = (size_t)min_u64(max_u64(2 * reach_bytes / PAGE, PAGES_MIN), PAGES_MAX);
-    if (!map_pages(&small, count, MADV_NOHUGEPAGE))
+    if (!map_pages(&small, PAGES_MAX, MADV_NOHUGEPAGE))
         return out;
-    if (map_pages(&huge, count, MADV_HUGEPAGE)) {
-        small.order = huge.order = random_order(count);
-        small.count = huge.count = count;
-        struct walked apart = walk(&small, PAGE + LINE), large = walk(&huge, PAGE + LINE), lines = walk(&small, LINE);
-        out.waiting = part_gained(apart.chase, large.chase, lines.chase);
-        out.overlapping = part_gained(apart.gather, large.gather, lines.gather);
-        free(small.order);
+    if (map_pages(&huge, PAGES_MAX, MADV_HUGEPAGE)) {
+        uint64_t count = min_u64(max_u64(reach_bytes / PAGE * 4 / 3, PAGES_MIN), PAGES_MAX);
+        for (; out.count < MACHINE_PAGE_TRIES && count <= PAGES_MAX; count += count / 2)
+            out.at[out.count++] = try_pages(&small, &huge, count);
         munmap(huge.all, huge.all_bytes);
     }
     munmap(small.all, small.all_bytes);
     return out;
+}
+
+/* By the nearest below and above of those that could be told. */
+struct machine_huge_pages_at machine_huge_pages_of(const struct machine_huge_pages *h, double pages)
+{
+    struct machine_huge_pages_at below = {pages, NAN, NAN}, above = below;
+    for (size_t i = 0; i < h->count && isnan(above.waiting); i++)
+        if (!isnan(h->at[i].waiting) && !isnan(h->at[i].overlapping))
+            *(h->at[i].pages < pages ? &below : &above) = h->at[i];
+    if (isnan(below.waiting) || isnan(above.waiting))
+        return isnan(below.waiting) ? above : below;
+    double part = (pages - below.pages) / (above.pages - below.pages);
+    return (struct machine_huge_pages_at){pages, below.waiting + part * (above.waiting - below.waiting),
+                                          below.overlapping + part * (above.overlapping - below.overlapping)};
 }

@@ -38,6 +38,8 @@ struct prof_input_spied {  /* what mtool spy found */
     uint64_t dropped, unlogged, allocations;
     uint32_t threads;
     double spied_s;
+    struct machine_nodes nodes; /* of memory, here */
+    double overlap;             /* part of its latency that a miss takes if all are prefetched, here; NAN: not known */
     uint64_t curve_min, curve_max; /* bytes */
     /* Where the object's block begins that holds the address; PROF_UNKNOWN: none does any more. */
     uint64_t (*block_begin)(void *ctx, uint32_t object, uint64_t address);

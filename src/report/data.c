@@ -95,14 +95,6 @@ uint64_t data_misses_at(const struct prof_result *r, enum prof_data_owner owner,
 
 /* ---- names ---- */
 
-/* Of blocks the innermost place that allocated them: "make (a.c:12) <- load <- main" without what called it, which is
- * told beside. */
-static size_t name_length(const char *name)
-{
-    const char *end = strstr(name, " <- ");
-    return end ? (size_t)(end - name) : strlen(name);
-}
-
 /* " (a.c:12)" at its end; its length if there is none. */
 static size_t place_at(const char *name, size_t len)
 {
@@ -115,23 +107,43 @@ static size_t place_at(const char *name, size_t len)
     return is_place ? at - 2 : len;
 }
 
+/* Of blocks the innermost place that allocated them: "make (a.c:12) <- load <- main" without what called it, which is
+ * told beside. Where only the places of the calls tell blocks apart, it is the last of these: "load (a.c:40)" of
+ * "make (a.c:12) <- load (a.c:40)". */
+static const char *told_part(const char *name, size_t *len)
+{
+    const char *end = strstr(name, " <- "), *last = name;
+    for (const char *next = end; next; next = strstr(last, " <- "))
+        last = next + strlen(" <- ");
+    *len = strlen(last);
+    if (end && place_at(last, *len) == *len) {
+        *len = (size_t)(end - name);
+        return name;
+    }
+    return last;
+}
+
 static const char *brief_name(const char *name, struct arena *a)
 {
-    size_t len = name_length(name), at = place_at(name, len);
-    const char *function = name_brief(a, name_plain(a, arena_strndup(a, name, at)));
-    return arena_printf(a, "%s%.*s", function, (int)(len - at), name + at);
+    size_t len;
+    const char *part = told_part(name, &len);
+    size_t at = place_at(part, len);
+    const char *function = name_brief(a, name_plain(a, arena_strndup(a, part, at)));
+    return arena_printf(a, "%s%.*s", function, (int)(len - at), part + at);
 }
 
 /* Of names that compilers made other ones may read the same: overloads, and functions of one template. */
-static bool reads_the_same(const char *x, const char *y)
+static bool reads_the_same(const char *of_x, const char *of_y)
 {
-    size_t m = name_length(x), n = name_length(y), at = place_at(x, m), to = place_at(y, n);
+    size_t m, n;
+    const char *x = told_part(of_x, &m), *y = told_part(of_y, &n);
+    size_t at = place_at(x, m), to = place_at(y, n);
     if (m == n && memcmp(x, y, n) == 0)
         return true;
     if (x[0] != '_' || y[0] != '_' || m - at != n - to || memcmp(x + at, y + to, n - to) != 0)
         return false;
     struct arena *a = arena_new();
-    bool is_same = strcmp(brief_name(x, a), brief_name(y, a)) == 0;
+    bool is_same = strcmp(brief_name(of_x, a), brief_name(of_y, a)) == 0;
     arena_free(a);
     return is_same;
 }

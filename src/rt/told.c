@@ -105,16 +105,28 @@ static uint64_t state_bytes(const struct told *t, unsigned format)
 
 /* ---- system calls ---- */
 
-enum { BY_NOTHING, BY_RESULT, BY_FIXED, BY_TIMES, BY_TIMES_RESULT, BY_TEXT, BY_VECTORS, BY_MESSAGE };
-enum { PARTS_MAX = 2, ARGUMENTS = 6, VECTORS_AT = 2, VECTOR_COUNT_AT = 3, MESSAGE_BYTES = 56 };
-enum { TEXT_MAX = 4096, VECTORS_MAX = 1024 }; /* that the kernel takes */
+enum {
+    BY_NOTHING,
+    BY_RESULT,
+    BY_FIXED,
+    BY_TIMES,
+    BY_TIMES_RESULT,
+    BY_TEXT,
+    BY_VECTORS,
+    BY_MESSAGE,
+    BY_BITS,
+    BY_REQUEST
+};
+enum { IS_READ, IS_WRITTEN, IS_UPDATED };
+enum { PARTS_MAX = 4, ARGUMENTS = 6, VECTORS_AT = 2, VECTOR_COUNT_AT = 3, MESSAGE_BYTES = 56 };
+enum { TEXT_MAX = 4096, VECTORS_MAX = 1024, BITS_MAX = 1 << 20 }; /* that the kernel takes */
 
 struct size {
     uint8_t by, argument;
     uint16_t bytes;
 };
 struct part {
-    uint8_t stores, at; /* at: argument */
+    uint8_t how, at; /* IS_READ...; at: argument */
     struct size size;
 };
 struct vector {
@@ -149,13 +161,25 @@ struct vector {
     {                                                                                                                  \
         BY_MESSAGE, 0, 1                                                                                               \
     }
+#define BITS(argument)                                                                                                 \
+    {                                                                                                                  \
+        BY_BITS, argument, 8                                                                                           \
+    }
+#define REQUEST                                                                                                        \
+    {                                                                                                                  \
+        BY_REQUEST, 1, 1                                                                                               \
+    }
 #define READS(at, ...)                                                                                                 \
     {                                                                                                                  \
-        0, at, __VA_ARGS__                                                                                             \
+        IS_READ, at, __VA_ARGS__                                                                                       \
     }
 #define WRITES(at, ...)                                                                                                \
     {                                                                                                                  \
-        1, at, __VA_ARGS__                                                                                             \
+        IS_WRITTEN, at, __VA_ARGS__                                                                                    \
+    }
+#define UPDATES(at, ...)                                                                                               \
+    {                                                                                                                  \
+        IS_UPDATED, at, __VA_ARGS__                                                                                    \
     }
 static const struct part calls[RT_CALLS_MAX][PARTS_MAX] = {
 #define CALL(name, ...) [__NR_##name] = {__VA_ARGS__},
@@ -217,7 +241,18 @@ static void tell_message(const struct teller *t, const uint64_t *message, uint64
         tell_vectors(t, (const struct vector *)message[VECTORS_AT], message[VECTOR_COUNT_AT], bytes);
 }
 
-static void tell_part(const struct teller *t, const struct part *p, const uint64_t a[ARGUMENTS], uint64_t result)
+/* Of the number of an ioctl (asm-generic/ioctl.h): bit 30, the kernel reads; bit 31, it writes; from bit 16 on 14 bits
+ * of bytes. Terminals' are older than that. What is passed may be a number: 0 bytes. */
+static uint64_t request_bytes(uint64_t request, int stores)
+{
+    enum { TERMIOS_BYTES = 36, TCGETS_ = 0x5401, TIOCGWINSZ_ = 0x5413, FIONREAD_ = 0x541b };
+    if (request == TCGETS_ || request == TIOCGWINSZ_ || request == FIONREAD_)
+        return !stores ? 0 : request == TCGETS_ ? TERMIOS_BYTES : request == TIOCGWINSZ_ ? 8 : 4;
+    return request >> (stores ? 31 : 30) & 1 ? request >> 16 & 0x3fff : 0;
+}
+
+static void tell_part(const struct teller *t, const struct part *p, const uint64_t a[ARGUMENTS], uint64_t result,
+                      int stores)
 {
     uint64_t at = a[p->at], bytes = p->size.bytes;
     if (!at)
@@ -241,6 +276,12 @@ static void tell_part(const struct teller *t, const struct part *p, const uint64
     case BY_TIMES_RESULT:
         bytes *= result;
         break;
+    case BY_BITS:
+        bytes *= (uint32_t)a[p->size.argument] <= BITS_MAX ? ((uint32_t)a[p->size.argument] + 63) / 64 : 0;
+        break;
+    case BY_REQUEST:
+        bytes = request_bytes((uint32_t)a[p->size.argument], stores);
+        break;
     default:
         break;
     }
@@ -258,8 +299,9 @@ static void tell_call(const struct teller *t, const struct told *at)
         return;
     for (unsigned k = 0; k < PARTS_MAX; k++) {
         const struct part *p = &calls[number][k];
-        if (p->size.by)
-            tell_part(&(struct teller){t->stream, t->site + p->stores}, p, a, result);
+        for (int stores = 0; stores < 2; stores++)
+            if (p->size.by && (p->how == IS_UPDATED || stores == (p->how == IS_WRITTEN)))
+                tell_part(&(struct teller){t->stream, t->site + stores}, p, a, result, stores);
     }
 }
 

@@ -3,6 +3,7 @@
 #include "spy/cells.h"
 #include "spy/feed.h"
 #include "spy/picture.h"
+#include "spy/touch.h"
 #include "spy/witness.h"
 
 #include <stdlib.h>
@@ -30,7 +31,8 @@ struct spy {
     struct spy_pending pending; /* whose cells are not known yet */
     uint64_t strays;
     uint64_t window_count, in_windows;
-    struct witness *second; /* NULL: none */
+    struct witness *second;  /* NULL: none */
+    struct touches *touches; /* NULL: there are no threads */
     bool has_absorbed;
     VEC(struct absorbed) absorbed; /* most misses first, but for those that came last */
 };
@@ -77,6 +79,8 @@ struct spy *spy_new(const struct spy_options *options)
     }
     if (options->has_threads && options->config_count && shared_line(&options->configs[0]))
         s->second = witness_new(shared_line(&options->configs[0]));
+    if (options->has_threads)
+        s->touches = xmalloc(sizeof *s->touches);
     return s;
 }
 
@@ -86,6 +90,7 @@ void spy_free(struct spy *s)
         return;
     feed_free(s->feed);
     witness_free(s->second);
+    touches_free(s->touches);
     for (size_t i = 0; i < s->caches.len; i++)
         cache_free(s->caches.data[i]);
     cache_curve_free(s->curve);
@@ -141,6 +146,8 @@ static struct cache_ref ref_of(struct spy *s, const struct spy_access *a, uint32
     if (a->is_piece)
         s->cells.all.data[cell].range_bytes += (uint64_t)a->bytes - site->bytes;
     pictures_see(&s->pictures, a->whose.object, cell, a->address);
+    if (s->touches)
+        touches_see(s->touches, a->thread, a->whose.object, cell, a->address);
     return (struct cache_ref){
         .address = a->address, .cell = cell, .bytes = a->bytes, .kind = site->kind, .thread = a->thread};
 }
@@ -300,6 +307,12 @@ const struct spy_picture *spy_pictures(const struct spy *s, size_t *count)
     return s->pictures.all.data;
 }
 
+const struct spy_touched *spy_touched(const struct spy *s, size_t *count)
+{
+    *count = s->touches ? s->touches->all.len : 0;
+    return s->touches ? s->touches->all.data : NULL;
+}
+
 unsigned spy_one_in(const struct spy *s) { return s->opt.part.one_in; }
 
 unsigned spy_picture_sample(void) { return PICTURE_SAMPLE; }
@@ -376,6 +389,8 @@ void spy_absorb(struct spy *s, const struct spy *from, const struct spy_absorpti
         cache_curve_absorb(s->curve, from->curve, cells);
     absorb_lines(s, from, cells, how);
     pictures_absorb(&s->pictures, &from->pictures, cells, how->objects);
+    if (s->touches && from->touches)
+        touches_absorb(s->touches, from->touches, cells, how->objects);
     s->strays += from->strays;
     free(cells);
 }

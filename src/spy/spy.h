@@ -142,6 +142,18 @@ struct spy_picture {
 const struct spy_picture *spy_pictures(const struct spy *s, size_t *count);
 unsigned spy_picture_sample(void);
 
+/* Of programs with threads: who touched the pages first in which an object lies, and who uses them. Pages are taken to
+ * stay where they were touched first, though a later block may lie there. */
+struct spy_touched {
+    uint32_t object;
+    uint64_t visits;    /* of a thread to a page, when it has not been there lately */
+    uint64_t elsewhere; /* of these, of another thread than the one that touched the page first */
+    uint64_t usual;     /* of these, of the thread that visits it most */
+    uint32_t cell;      /* whose reference was the first in most of such pages, if votes is not 0 */
+    uint64_t votes;
+};
+const struct spy_touched *spy_touched(const struct spy *s, size_t *count);
+
 uint64_t spy_strays(const struct spy *s); /* references that were passed over */
 
 /* ---- several processes ---- */

@@ -11,7 +11,7 @@ struct choice {
 
 static struct spy_caches *add(struct choice *c, const char *name, const struct cache_config *config)
 {
-    c->all[c->count] = (struct spy_caches){.name = name, .config = *config, .huge_pages = {1, 1}};
+    c->all[c->count] = (struct spy_caches){.name = name, .config = *config, .huge_pages = {1, {{0, 1, 1}}}};
     return &c->all[c->count++];
 }
 

@@ -5,6 +5,7 @@
  */
 #include "cmd/spy/program.h"
 
+#include <math.h>
 #include <stdlib.h>
 
 void spied_read_maps(struct spied_program *s) { allocations_read_maps(s->allocations); }
@@ -503,8 +504,12 @@ int spied_run(struct spied_program *s, const struct launch_result *counted, stru
     s->counted = in;
     spied_plan_samples(s, counted);
     int rc = follow(s, counted->flags & WIRE_THREADS, &run);
-    if (rc == 0)
-        in->spied = spied_found(s, run);
+    if (rc == 0) {
+        struct prof_input_spied *found = spied_found(s, run);
+        found->overlap = in->machine && machine_is_this(in->machine) ? machine_try_overlap() : NAN;
+        found->nodes = machine_nodes("/sys/devices/system/node");
+        in->spied = found;
+    }
     launch_result_free(run);
     return rc == CMD_SELF_FAILED || rc == CMD_UNUSABLE ? go_without(s, rc) : rc;
 }

@@ -9,12 +9,17 @@
 #include <math.h>
 #include <stdlib.h>
 
-static const double OBJECT_MIN = 0.02; /* of the stall: what is below is not worth a word */
-static const double CAUSE_MIN = 0.3;   /* of the object's stall */
-static const double HELD_MIN = 0.1;    /* of its false sharing: there is as much in another order too */
-static const double REGULAR = 0.5;     /* of a cell's references: they have a stride */
-static const double TLB_MIN = 0.2;     /* of what misses and walks cost together */
-static const double HUGE_MIN = 0.1;    /* of the walks: that huge pages gain */
+static const double OBJECT_MIN = 0.02;  /* of the stall: what is below is not worth a word */
+static const double CAUSE_MIN = 0.3;    /* of the object's stall */
+static const double HELD_MIN = 0.1;     /* of its false sharing: there is as much in another order too */
+static const double REGULAR = 0.5;      /* of a cell's references: they have a stride */
+static const double TLB_MIN = 0.2;      /* of what misses and walks cost together */
+static const double HUGE_MIN = 0.1;     /* of the walks: that huge pages gain */
+static const double USUAL_MIN = 0.5;    /* of visits of other threads: of one thread for each page */
+static const double CELL_MIN = 0.05;    /* of the object's stall: that an instruction has */
+static const double HIT_MAX = 0.1;      /* of the stall of what is awaited: what its address is loaded from may have */
+static const double PREFETCH_MIN = 0.1; /* of what is awaited: that prefetching gains */
+enum { TOUCH_BYTES_MIN = 256 << 10 };   /* smaller objects fit a cache */
 enum { STRIDES_MIN = 64, BLOCKS_MANY = 1000, BLOCK_SMALL = 256, REUSES_MIN = 50, RECORD_MAX = 512 };
 
 struct subject { /* an object that is looked at */
@@ -109,12 +114,11 @@ static double waited(const struct subject *u)
 
 static double huge_part(const struct subject *u)
 {
+    double pages = (double)u->s->j->r->data[u->row].bytes / 4096;
     for (uint32_t k = 0; k < u->s->level_count; k++)
         if (u->s->levels[k].caches->is_tlb) {
-            struct machine_huge_pages here = u->s->levels[k].caches->huge_pages;
-            double most = isnan(here.waiting) ? 1 : here.waiting;
-            double part = isnan(here.overlapping) ? most : here.overlapping;
-            return part + waited(u) * (most - part);
+            struct machine_huge_pages_at here = machine_huge_pages_of(&u->s->levels[k].caches->huge_pages, pages);
+            return isnan(here.waiting) ? 0 : here.overlapping + waited(u) * (here.waiting - here.overlapping);
         }
     return 0;
 }
@@ -188,17 +192,17 @@ static void add_to(struct walk *w, uint32_t cell, double stall)
     w->stall += stall;
 }
 
-static bool is_regular(const struct spy_cell *c)
+bool spied_is_regular(const struct spy_cell *c)
 {
     return c->strided >= STRIDES_MIN && (double)c->strided > REGULAR * (double)c->references;
 }
 
-static double conflicts_of(const struct spied *s, uint32_t cell)
+static double cycles_of_cell(const struct spied *s, uint32_t cell, enum cache_cause cause)
 {
     double cycles = 0;
     for (uint32_t k = 0; k < s->level_count; k++)
         if (s->levels[k].config == 0 && cell < s->levels[k].cell_count)
-            cycles += s->levels[k].miss_cycles * (double)s->levels[k].cell[cell].causes[CACHE_CONFLICT];
+            cycles += s->levels[k].miss_cycles * (double)s->levels[k].cell[cell].causes[cause];
     return cycles;
 }
 
@@ -207,7 +211,7 @@ static double gain_of(const struct subject *u, uint32_t cell)
 {
     const struct spied *s = u->s;
     double used = spy_site(s->in->spy, s->cells[cell].site)->bytes, line = (double)u->line_bytes;
-    return used < line ? (s->stall[cell] - conflicts_of(s, cell)) * (1 - used / line) : 0;
+    return used < line ? (s->stall[cell] - cycles_of_cell(s, cell, CACHE_CONFLICT)) * (1 - used / line) : 0;
 }
 
 /* Cells that jump whole lines, by more than `above` bytes and not more than `most`. */
@@ -217,7 +221,7 @@ static struct walk jumps_of(const struct subject *u, uint64_t above, uint64_t mo
     for (size_t i = 0; i < u->g->count; i++) {
         const struct spy_cell *c = &u->s->cells[u->g->cells[i]];
         uint64_t jump = (uint64_t)llabs(c->stride);
-        if (is_regular(c) && jump > above && jump <= most)
+        if (spied_is_regular(c) && jump > above && jump <= most)
             add_to(&w, u->g->cells[i], gain_of(u, u->g->cells[i]));
     }
     return w;
@@ -258,7 +262,7 @@ static void advise_interchange(const struct subject *u)
 static bool is_blockable(const struct subject *u, const struct spy_cell *c)
 {
     uint64_t jump = (uint64_t)llabs(c->stride);
-    return is_regular(c) && (jump <= u->line_bytes || jump > RECORD_MAX);
+    return spied_is_regular(c) && (jump <= u->line_bytes || jump > RECORD_MAX);
 }
 
 /* Those that go through it in equal steps, and come again when it has been evicted. */
@@ -268,16 +272,15 @@ static void advise_block(const struct subject *u)
     struct walk w = {.cell = ID_NONE};
     for (size_t i = 0; i < u->g->count; i++)
         if (is_blockable(u, &s->cells[u->g->cells[i]]))
-            add_to(&w, u->g->cells[i], s->stall[u->g->cells[i]]);
-    double again = fmin(w.stall, u->by_cause[CACHE_CAPACITY]);
-    if (is_renewed(u) || again < CAUSE_MIN * u->g->stall)
+            add_to(&w, u->g->cells[i], cycles_of_cell(s, u->g->cells[i], CACHE_CAPACITY));
+    if (is_renewed(u) || w.stall == 0 || w.stall < CAUSE_MIN * u->g->stall)
         return;
     add_advice(
-        u, "block", w.cell, stall_gain(u, again),
+        u, "block", w.cell, stall_gain(u, w.stall),
         arena_printf(s->j->r->arena,
                      "it goes through it from end to end, again and again, and it does not fit: %.0f %% of its stall "
                      "are lines that were there before; do all work on a part while it is in the cache",
-                     percent(again, u->g->stall)));
+                     percent(w.stall, u->g->stall)));
 }
 
 /* Small blocks, reached in no order. */
@@ -291,7 +294,7 @@ static void advise_pool(const struct subject *u)
         allocated > d->blocks * BLOCK_SMALL)
         return;
     for (size_t i = 0; i < u->g->count; i++)
-        if (!is_regular(&s->cells[u->g->cells[i]]))
+        if (!spied_is_regular(&s->cells[u->g->cells[i]]))
             add_to(&w, u->g->cells[i], s->stall[u->g->cells[i]]);
     if (w.stall < CAUSE_MIN * u->g->stall)
         return;
@@ -301,6 +304,119 @@ static void advise_pool(const struct subject *u)
                      "%llu blocks of some %llu bytes are reached in no order; allocate them one behind the other in "
                      "the order of use, put hot fields together, or prefetch the next one",
                      (unsigned long long)d->blocks, (unsigned long long)(allocated / d->blocks)));
+}
+
+/* ---- ahead ---- */
+
+struct awaited { /* cells whose addresses are known ahead */
+    struct walk walk;
+    uint32_t list;   /* a cell of what they come from */
+    double memory_s; /* NAN: not measured */
+};
+
+static struct awaited awaited_of(const struct subject *u)
+{
+    const struct spied *s = u->s;
+    struct awaited a = {.walk = {.cell = ID_NONE}, .list = ID_NONE, .memory_s = s->memory_s ? 0 : NAN};
+    for (size_t i = 0; i < u->g->count; i++) {
+        uint32_t cell = u->g->cells[i], list;
+        bool is_much = s->stall[cell] >= CELL_MIN * u->g->stall && !spied_is_regular(&s->cells[cell]);
+        if (!is_much || !spied_is_ahead(s, cell, HIT_MAX * s->stall[cell], &list))
+            continue;
+        add_to(&a.walk, cell, s->stall[cell]);
+        a.list = list;
+        a.memory_s += s->memory_s ? s->memory_s[cell].value : 0;
+    }
+    return a;
+}
+
+/* As far as they wait for each other now, and need not. NAN: not known. */
+static double part_awaited(const struct subject *u, const struct awaited *a)
+{
+    const struct prof_result *r = u->s->j->r;
+    double all_s = a->walk.stall / (r->machine.tsc_hz * r->machine.cycles_per_tsc);
+    return a->memory_s > 0 && all_s > 0 ? fmax(0, 1 - u->s->in->overlap / fmin(1, a->memory_s / all_s)) : NAN;
+}
+
+static void advise_prefetch(const struct subject *u)
+{
+    const struct spied *s = u->s;
+    const struct prof_data *d = s->j->r->data;
+    struct awaited a = awaited_of(u);
+    double part = part_awaited(u, &a);
+    if (a.walk.cell == ID_NONE || a.walk.stall < CAUSE_MIN * u->g->stall || part < PREFETCH_MIN)
+        return;
+    struct gain gain = stall_gain(u, part * a.walk.stall);
+    uint32_t list = s->object[s->cells[a.list].object];
+    add_advice(u, "prefetch", a.walk.cell, gain,
+               arena_printf(s->j->r->arena,
+                            "where it is reached next is known turns ahead: it comes of %s, which is gone through in "
+                            "order; prefetch it there (__builtin_prefetch)%s",
+                            list == ID_NONE ? "data" : d[list].name,
+                            isnan(part)
+                                ? ", as far as its misses wait for each other, which was not measured"
+                                : arena_printf(s->j->r->arena,
+                                               ": its misses take %.0f %% of their latency each, prefetched ones "
+                                               "%.0f %% here, as was tried out",
+                                               100 * s->in->overlap / (1 - part), 100 * s->in->overlap)));
+}
+
+/* ---- by thread ---- */
+
+static const struct spy_touched *touched_of(const struct subject *u)
+{
+    size_t count;
+    const struct spy_touched *t = spy_touched(u->s->in->spy, &count);
+    for (size_t i = 0; i < count; i++)
+        if (t[i].object == u->g->key)
+            return &t[i];
+    return NULL;
+}
+
+/* What its misses in memory cost. */
+static double cycles_in_memory(const struct subject *u)
+{
+    double cycles = 0;
+    for (uint32_t k = 0; k < u->s->level_count; k++) {
+        const struct spied_level *l = &u->s->levels[k];
+        bool is_last = k + 1 == u->s->level_count || u->s->levels[k + 1].config != l->config;
+        for (size_t i = 0; l->config == 0 && is_last && i < u->g->count; i++)
+            cycles += u->g->cells[i] < l->cell_count ? l->miss_cycles * (double)l->cell[u->g->cells[i]].misses : 0;
+    }
+    return cycles;
+}
+
+/* Of memory as it is now, with threads spread over all nodes; NAN: on one node, or nothing is known of distances. */
+static double part_far(const struct machine_nodes *n, const struct spy_touched *t)
+{
+    double farther = n->distance - 1, nodes = n->count;
+    double far = (double)t->elsewhere / (double)t->visits * (nodes - 1) / nodes * farther;
+    return n->count > 1 && farther > 0 ? far / (1 + far) : NAN;
+}
+
+static const char *far_evidence(const struct subject *u, const struct spy_touched *t)
+{
+    const struct machine_nodes *n = &u->s->in->nodes;
+    bool is_of_one = (double)t->usual >= USUAL_MIN * (double)t->elsewhere;
+    return arena_printf(
+        u->s->j->r->arena,
+        "another thread than the one that touches its pages first comes to them %.0f %% of the times: on a machine "
+        "with "
+        "several memory nodes they lie with the first; %s%s",
+        percent((double)t->elsewhere, (double)t->visits),
+        is_of_one ? "let each thread initialise what it will use"
+                  : "interleave its pages (numactl --interleave, mbind)",
+        n->count > 1 ? "" : ". This machine has one node: here nothing is gained, and how much elsewhere is not known");
+}
+
+static void advise_first_touch(const struct subject *u)
+{
+    const struct spy_touched *t = touched_of(u);
+    double memory = cycles_in_memory(u);
+    if (!t || !t->votes || u->s->j->r->data[u->row].bytes < TOUCH_BYTES_MIN || memory < CAUSE_MIN * u->g->stall ||
+        (double)t->elsewhere < CAUSE_MIN * (double)t->visits)
+        return;
+    add_advice(u, "first-touch", t->cell, stall_gain(u, memory * part_far(&u->s->in->nodes, t)), far_evidence(u, t));
 }
 
 /* ---- all ---- */
@@ -333,6 +449,8 @@ static void advise(const struct subject *u)
     advise_interchange(u);
     advise_block(u);
     advise_pool(u);
+    advise_prefetch(u);
+    advise_first_touch(u);
 }
 
 static int by_gain(const void *x, const void *y)
@@ -356,7 +474,7 @@ static double walks_of_program(const struct spied *s)
 
 void spied_advice(struct spied *s)
 {
-    enum { KINDS = 8 };
+    enum { KINDS = 10 };
     struct prof_result *r = s->j->r;
     double walks_all = walks_of_program(s);
     r->data_advice = ARENA_ARRAY(r->arena, struct prof_data_advice, KINDS * r->data_count + 1);

@@ -75,11 +75,15 @@ void spied_objects(struct spied *s); /* rows.c; those below need it */
 void spied_curves(struct spied *s);  /* curves.c */
 void spied_cells(struct spied *s);
 void spied_lines(struct spied *s);
-void spied_fields(struct spied *s);   /* fields.c */
-void spied_evictors(struct spied *s); /* evictors.c */
-void spied_sharing(struct spied *s);  /* sharing.c */
-void spied_pictures(struct spied *s); /* pictures.c */
-void spied_advice(struct spied *s);   /* advice.c */
+void spied_fields(struct spied *s);              /* fields.c */
+void spied_evictors(struct spied *s);            /* evictors.c */
+void spied_sharing(struct spied *s);             /* sharing.c */
+void spied_pictures(struct spied *s);            /* pictures.c */
+void spied_advice(struct spied *s);              /* advice.c */
+bool spied_is_regular(const struct spy_cell *c); /* most of its references are equally far apart */
+/* ahead.c: is the address of a cell's references known turns before? `list`: a cell that it is made of, which goes in
+ * order. What is loaded beside that must not lose more than these cycles. */
+bool spied_is_ahead(const struct spied *s, uint32_t cell, double hits_below, uint32_t *list);
 
 /* groups.c: cells by key, those with most of the stall first; UINT64_MAX: in no group. */
 typedef uint64_t (*spied_key)(const struct spied *s, uint32_t cell);

@@ -2,10 +2,13 @@
  * kernel FILE: system calls whose reach is known, into variables of their own, and little else. */
 #define _GNU_SOURCE
 #include <fcntl.h>
+#include <linux/random.h>
 #include <poll.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/mman.h>
+#include <sys/select.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -18,6 +21,8 @@ char filled[1 << 20] KEPT, half[1 << 16] KEPT, written[1 << 15] KEPT, first[8192
     sent[4096] KEPT, got[4096] KEPT, dice[4096] KEPT;
 struct utsname name KEPT;
 struct stat about KEPT;
+unsigned long polled[16] KEPT = {2}; /* standard output */
+int waiting[1024] KEPT, entropy[1024] KEPT;
 
 /* The link's text takes the place of its name, up to a page that is not there: 1, if that went well. */
 static int read_over_itself(void)
@@ -45,6 +50,9 @@ int main(int argc, char **argv)
     n += read(-1, half, sizeof half);
     n += uname(&name) + fstat(in, &about) + (syscall(SYS_getrandom, dice, 640, 0) == 640);
     n += socketpair(AF_UNIX, SOCK_STREAM, 0, pair) == 0 ? sendmsg(pair[0], &send, 0) + recvmsg(pair[1], &take, 0) : 0;
+    n += select(2, NULL, (fd_set *)polled, NULL, NULL);
+    n += ioctl(pair[1], FIONREAD, waiting) + ioctl(null, RNDGETENTCNT, filled); /* the second is refused */
+    n += ioctl(open("/dev/urandom", O_RDONLY), RNDGETENTCNT, entropy);
     n += read_over_itself();
     printf("%ld\n", n);
     return 0;

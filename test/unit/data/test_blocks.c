@@ -68,6 +68,21 @@ static void freed_blocks_leave_figures(void **state)
     data_free(d);
 }
 
+/* From the end of one piece of the break into the next. */
+static void blocks_may_lie_upon_two_mappings(void **state)
+{
+    (void)state;
+    struct data *d = data_new();
+    data_map(d, &(struct data_map){BASE - 0x1000, 0x2000, DATA_MAPPING, "break", NULL, 0});
+    data_map(d, &(struct data_map){BASE + 0x1000, 0x1000, DATA_MAPPING, "more", NULL, 0});
+    put(d, BASE + 0x800, 0x1000, path_a);
+    assert_int_equal(data_lost(d)->overlaps, 0);
+    assert_int_equal(data_object(d, data_object_at(d, BASE + 0x1100))->kind, DATA_HEAP);
+    put(d, BASE + 0x1700, 0x200, path_b); /* but not into each other */
+    assert_int_equal(data_lost(d)->overlaps, 1);
+    data_free(d);
+}
+
 /* Another thread gave it back before, and its chunk comes now. */
 static void a_late_free_explains_what_came_before(void **state)
 {
@@ -582,6 +597,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(blocks_of_a_path_are_one_object),
         cmocka_unit_test(freed_blocks_leave_figures),
+        cmocka_unit_test(blocks_may_lie_upon_two_mappings),
         cmocka_unit_test(a_late_free_explains_what_came_before),
         cmocka_unit_test(moved_blocks_stay_of_their_object),
         cmocka_unit_test(late_moves_take_no_other_block),

@@ -37,6 +37,7 @@ struct bench {
     struct spy *spy;
     struct prof_input_caches caches[2];
     struct prof_result *r;
+    struct machine_nodes nodes;
     uint32_t (*object_of)(void *ctx, uint32_t site, uint64_t address, uint32_t *field);
 };
 
@@ -111,6 +112,7 @@ static void join_it(struct bench *b, bool is_measured, bool is_filtered)
                                      .unlogged = PROF_UNKNOWN,
                                      .block_begin = block_begin,
                                      .object_of = b->object_of,
+                                     .nodes = b->nodes,
                                      .curve_min = 4096,
                                      .curve_max = 1 << 21};
     struct prof_input in = {.modules = &b->t.module,
@@ -380,6 +382,53 @@ static void test_second_order(void **state)
     }
 }
 
+/* Thread 0 writes all of BIG, two others go through half of it each; on one memory node, and on two, the other three
+ * times as far. */
+static void first_touch(struct bench *b, struct machine_nodes nodes)
+{
+    *b = (struct bench){.machine = machine_default(), .nodes = nodes};
+    toy_read(&b->t, FIXTURE);
+    b->img = b->t.img;
+    b->caches[0] = (struct prof_input_caches){.name = "two levels", .miss_cycles = {10, 100}};
+    b->caches[1] = b->caches[0];
+    assert_int_equal(cache_parse("4K/64/4:private+64K/64/8:shared", &b->caches[0].config), 0);
+    const struct cache_config configs[] = {b->caches[0].config, b->caches[0].config};
+    b->caches[1].config = configs[1];
+    b->spy = spy_new(
+        &(struct spy_options){.configs = configs, .config_count = 2, .has_threads = true, .find_whose = find_whose});
+    set_sites(b);
+    for (uint64_t at = 0; at < 1 << 20; at += 64)
+        spy_reference(b->spy, 0, CALLER_SMALL, at, 0);
+    for (int round = 0; round < 9; round++)
+        for (uint64_t at = 0; at < 1 << 20; at += 64)
+            spy_reference(b->spy, at < 1 << 19 ? 1 : 2, CHAIN_BIG, at, 0);
+    spy_end(b->spy);
+    join_it(b, false, false);
+}
+
+static void test_first_touch(void **state)
+{
+    (void)state;
+    static const struct machine_nodes nodes[] = {{1, NAN}, {2, 3}, {2, NAN}};
+    for (size_t i = 0; i < ARRAY_LEN(nodes); i++) {
+        struct bench b;
+        first_touch(&b, nodes[i]);
+        const struct prof_data_advice *a = b.r->data_advice;
+        while (strcmp(a->advice, "first-touch") != 0)
+            assert_true(++a < b.r->data_advice + b.r->data_advice_count);
+        assert_string_equal(a->function, "caller"); /* which should not have */
+        assert_non_null(strstr(a->evidence, "90 %"));
+        assert_non_null(strstr(a->evidence, "each thread initialise"));
+        assert_int_equal(strstr(a->evidence, "one node") != NULL, nodes[i].count == 1);
+        if (i != 1) {
+            assert_true(isnan(a->gain_share));
+        } else { /* half of nine tenths are far, which takes three times as long: 0.9 of 1.9; of 100 of 110 cycles */
+            assert_true(fabs(a->gain_share - 0.9 / 1.9 * 100 / 110) < 1e-6);
+        }
+        tear_down(&b);
+    }
+}
+
 /* BIG from its first to its last byte, all the time, by chain; in the order that rows must have. */
 static void test_pictures(void **state)
 {
@@ -493,9 +542,9 @@ static void test_proofs(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_sums),     cmocka_unit_test(test_objects),      cmocka_unit_test(test_curves),
-        cmocka_unit_test(test_evictors), cmocka_unit_test(test_seconds),      cmocka_unit_test(test_advice),
-        cmocka_unit_test(test_sharing),  cmocka_unit_test(test_second_order), cmocka_unit_test(test_filtered),
-        cmocka_unit_test(test_pictures), cmocka_unit_test(test_proofs)};
+        cmocka_unit_test(test_sums),        cmocka_unit_test(test_objects),  cmocka_unit_test(test_curves),
+        cmocka_unit_test(test_evictors),    cmocka_unit_test(test_seconds),  cmocka_unit_test(test_advice),
+        cmocka_unit_test(test_first_touch), cmocka_unit_test(test_sharing),  cmocka_unit_test(test_second_order),
+        cmocka_unit_test(test_filtered),    cmocka_unit_test(test_pictures), cmocka_unit_test(test_proofs)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

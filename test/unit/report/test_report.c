@@ -549,6 +549,9 @@ static void test_data_names(void **state)
         {"make (a.c:6)", "make (a.c:6) (3)"},
         {"make (a.c:16) <- main", "make (a.c:16)"},
         {"make <- main", "make"},
+        {"make (a.c:26) <- load (b.c:7)", "load (b.c:7)"}, /* called at several places of one function */
+        {"make (a.c:26) <- load (b.c:8)", "load (b.c:8)"},
+        {"make (a.c:27) <- load (b.c:8)", "load (b.c:8) (2)"},
         {NULL, "stack 5"},
         {"_ZN4list4walkERKSt6vectorIiSaIiEE (a.h:1) <- x", "list::walk (a.h:1)"},
         {"_ZN4poolIiE3getEv (a.h:2) <- main", "pool<..>::get (a.h:2)"},
@@ -561,7 +564,7 @@ static void test_data_names(void **state)
     struct prof_data data[ARRAY_LEN(names)] = {{0}};
     struct prof_result r = {.data = data, .data_count = ARRAY_LEN(data)};
     struct arena *a = arena_new();
-    data[5].kind = PROF_DATA_STACK;
+    data[8].kind = PROF_DATA_STACK;
     for (size_t i = 0; i < ARRAY_LEN(names); i++)
         data[i].name = names[i][0];
     for (uint32_t i = 0; i < ARRAY_LEN(names); i++)

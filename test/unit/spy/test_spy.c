@@ -24,6 +24,13 @@ static void find_whose(void *ctx, struct spy_access *accesses, size_t count)
         accesses[i].whose = (struct spy_whose){.object = (uint32_t)(accesses[i].address / REGION)};
 }
 
+static void by_megabyte(void *ctx, struct spy_access *accesses, size_t count)
+{
+    (void)ctx;
+    for (size_t i = 0; i < count; i++)
+        accesses[i].whose = (struct spy_whose){.object = (uint32_t)(accesses[i].address >> 20)};
+}
+
 static struct spy *make_part(const struct cache_config *configs, size_t count, struct cache_part part)
 {
     struct spy *s = spy_new(&(struct spy_options){.configs = configs,
@@ -352,11 +359,46 @@ static void test_absorb(void **state)
     spy_free(one[1]);
 }
 
+/* Thread 0 touches all pages of an object first, threads 1 and 2 then go through a half each, twice; another object is
+ * touched first by who uses it. */
+static void test_touched(void **state)
+{
+    (void)state;
+    enum { PAGES = 200, HALF = PAGES / 2 };
+    struct cache_config config;
+    assert_int_equal(cache_parse("4K/64/2", &config), 0);
+    struct spy *s = spy_new(
+        &(struct spy_options){.configs = &config, .config_count = 1, .has_threads = true, .find_whose = by_megabyte});
+    struct spy_site sites[] = {{.address = 1, .bytes = 8, .kind = CACHE_WRITE}, {.address = 2, .bytes = 8}};
+    spy_add_sites(s, sites, 2);
+    for (uint64_t p = 0; p < PAGES; p++)
+        for (uint64_t word = 0; word < 4096; word += 512)
+            spy_reference(s, 0, 0, (1 << 20) + p * 4096 + word, 0);
+    for (int round = 0; round < 2; round++)
+        for (uint64_t p = 0; p < PAGES; p++) {
+            spy_reference(s, p < HALF ? 1 : 2, 1, (1 << 20) + p * 4096, 0);
+            spy_reference(s, 1, 1, (2 << 20) + p * 4096, 0);
+        }
+    spy_end(s);
+    size_t count, cells;
+    const struct spy_touched *t = spy_touched(s, &count);
+    assert_int_equal(count, 2);
+    assert_int_equal(t[0].object, 1);
+    assert_int_equal(t[0].visits, 3 * PAGES);
+    assert_int_equal(t[0].elsewhere, 2 * PAGES);
+    assert_int_equal(t[0].usual, 2 * PAGES);
+    assert_int_equal(spy_cells(s, &cells)[t[0].cell].site, 0);
+    assert_true(t[0].votes > 0);
+    assert_int_equal(t[1].visits, 2 * PAGES);
+    assert_int_equal(t[1].elsewhere, 0);
+    spy_free(s);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_same_as_alone), cmocka_unit_test(test_ranges),
                                        cmocka_unit_test(test_strides),       cmocka_unit_test(test_pictures),
                                        cmocka_unit_test(test_strays),        cmocka_unit_test(test_parts),
-                                       cmocka_unit_test(test_absorb)};
+                                       cmocka_unit_test(test_absorb),        cmocka_unit_test(test_touched)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
