@@ -6,7 +6,7 @@
 #include <assert.h>
 #include <stdlib.h>
 
-enum { LINES_FIRST = 1 << 10, BLOCK = 32, PART = 2048, FAR_SHARE = 8 };
+enum { LINES_FIRST = 1 << 10, AHEAD = 16, PART = 2048, FAR_SHARE = 24 };
 #define CLOCK_MAX (UINT32_MAX >> PLAIN_WAY_BITS)
 #define INLINED __attribute__((always_inline)) static inline
 
@@ -185,21 +185,36 @@ INLINED void run_one(struct cache *c, struct plain *p, uint32_t number, const st
         curve_count(p->curve, p->curve_size[farthest], r->cell);
 }
 
-/* What is known of their lines is fetched first, of all together: where many miss, not all of it is near. */
+/* The sets of further levels that it will be looked for in, and where it stands in their shadows. */
+INLINED void fetch_further(const struct plain *p, uint32_t number, uint64_t line)
+{
+    unsigned here = p->of[number].here;
+    for (unsigned at = 1; !(here & 1) && at < p->level_count; at++, here >>= 1) {
+        const struct plain_level *l = &p->levels[at];
+        uint64_t first = set_of(l, line) * l->row;
+        __builtin_prefetch(&l->used[first], 1);
+        __builtin_prefetch(&l->lines[first], 1);
+        if (number < l->shadow.cap)
+            __builtin_prefetch(&l->shadow.of[number], 1);
+    }
+}
+
+/* Where many miss not all that is known of lines is near: it is fetched in two steps, some references before. */
 static void run_far(struct cache *c, struct plain *p, const struct cache_ref *refs, size_t count)
 {
-    uint32_t numbers[BLOCK];
+    uint32_t numbers[PART];
     unsigned shift = c->levels[p->levels[0].at].shift;
-    for (const struct cache_ref *end = refs + count; refs < end; refs += BLOCK) {
-        size_t block = min_u64((size_t)(end - refs), BLOCK);
-        for (size_t i = 0; i < block; i++) {
+    for (size_t i = 0; i < count + 2 * AHEAD; i++) {
+        size_t next = i - AHEAD, now = next - AHEAD;
+        if (i < count) {
             numbers[i] = refs[i].kind == CACHE_FETCH ? 0 : number_of(p, refs[i].address >> shift);
             __builtin_prefetch(&p->stack.of[numbers[i]], 1);
             __builtin_prefetch(&p->of[numbers[i]], 1);
         }
-        for (size_t i = 0; i < block; i++)
-            if (numbers[i])
-                run_one(c, p, numbers[i], &refs[i]);
+        if (next < count)
+            fetch_further(p, numbers[next], refs[next].address >> shift);
+        if (now < count && numbers[now])
+            run_one(c, p, numbers[now], &refs[now]);
     }
 }
 
@@ -211,10 +226,10 @@ static void run_near(struct cache *c, struct plain *p, const struct cache_ref *r
             run_one(c, p, number_of(p, r->address >> shift), r);
 }
 
-/* Of the nearest level. */
+/* Of the second level, if there is one. */
 static uint64_t misses_of(const struct cache *c, const struct plain *p)
 {
-    const struct cache_counts *n = &c->levels[p->levels[0].at].counts;
+    const struct cache_counts *n = &c->levels[p->levels[p->level_count > 1].at].counts;
     return n->misses[CACHE_READ] + n->misses[CACHE_WRITE];
 }
 
