@@ -6,7 +6,7 @@
 #include <assert.h>
 #include <stdlib.h>
 
-enum { LINES_FIRST = 1 << 10, AHEAD = 16, PART = 2048, FAR_SHARE = 24 };
+enum { CLOCK_LEFT = 1000, LINES_FIRST = 1 << 10, AHEAD = 16, PART = 2048, FAR_SHARE = 24 };
 #define CLOCK_MAX (UINT32_MAX >> PLAIN_WAY_BITS)
 #define INLINED __attribute__((always_inline)) static inline
 
@@ -269,6 +269,7 @@ static void init_level(struct plain_level *l, const struct cache_level *k)
     l->sets = k->size_bytes / k->line_bytes / k->ways;
     l->mask = l->sets & (l->sets - 1) ? 0 : l->sets - 1;
     l->row = ALIGN_UP(k->ways, 4);
+    l->clock = CLOCK_MAX - CLOCK_LEFT; /* so that it turns back in each run that is not short, and in tests */
     l->used = xmalloc(l->sets * l->row * sizeof *l->used);
     l->lines = xmalloc(l->sets * l->row * sizeof *l->lines);
     for (uint64_t i = 0; i < l->sets * l->row; i++)
