@@ -352,8 +352,8 @@ rt_forget_lines:
 /* A watched function is entered, or (bit 31) left: eax is its number, rax what it was before is pushed, above the red
  * zone. Makes an event of the thread's stream (wire/stream.h, struct wire_call) without a system call, but where the
  * copy of the stack goes on in the next page: but for the first thread's stack that may be none, which a set of signals
- * there tells that cannot be taken; a program that forbids itself system calls has none, and no time stamp. Everything stays but rax; rbp is the
- * program's. */
+ * there tells that cannot be taken; a program that forbids itself system calls has none, and no time stamp. Everything
+ * stays but rax; rbp is the program's. */
     .set STREAM, 0x7f000000 /* WIRE_STREAM_VADDR; then offsets in struct wire_stream */
     .set STREAM_PUT, 0
     .set STREAM_LIMIT, 8

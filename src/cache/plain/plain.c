@@ -28,7 +28,7 @@ static uint64_t set_of(const struct plain_level *l, uint64_t line)
 static void turn_back(struct plain_level *l)
 {
     for (uint64_t set = 0; set < l->sets; set++) {
-        uint32_t *used = &l->used[set * l->row], order[PLAIN_WAYS_MAX], way;
+        uint32_t *used = &l->used[set * l->row], order[PLAIN_WAYS_MAX] = {0}, way;
         for (way = 0; way < l->row; way++) {
             order[way] = used[way] >> PLAIN_WAY_BITS == CLOCK_MAX || used[way] >> PLAIN_WAY_BITS == 0 ? 0 : 1;
             for (uint32_t k = 0; order[way] && k < l->row; k++)
