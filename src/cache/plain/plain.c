@@ -233,12 +233,31 @@ static uint64_t misses_of(const struct cache *c, const struct plain *p)
     return n->misses[CACHE_READ] + n->misses[CACHE_WRITE];
 }
 
+static void init_level(struct plain_level *l, const struct cache_level *k)
+{
+    l->sets = k->size_bytes / k->line_bytes / k->ways;
+    l->mask = l->sets & (l->sets - 1) ? 0 : l->sets - 1;
+    l->row = ALIGN_UP(k->ways, 4);
+    l->clock = CLOCK_MAX - CLOCK_LEFT; /* so that it turns back in each run that is not short, and in tests */
+    l->used = xmalloc(l->sets * l->row * sizeof *l->used);
+    l->lines = xmalloc(l->sets * l->row * sizeof *l->lines);
+    for (uint64_t i = 0; i < l->sets * l->row; i++)
+        l->used[i] = i % l->row < k->ways ? (uint32_t)(i % l->row) : UINT32_MAX;
+}
+
+static void begin(const struct cache *c, struct plain *p, unsigned thread)
+{
+    for (unsigned i = 0; i < p->level_count; i++)
+        init_level(&p->levels[i], &c->levels[p->levels[i].at].config);
+    p->thread = thread;
+    p->has_begun = true;
+}
+
 size_t plain_run(struct cache *c, struct plain *p, const struct cache_ref *refs, size_t count)
 {
     size_t n;
     if (!p->has_begun && count)
-        p->thread = refs->thread;
-    p->has_begun |= count != 0;
+        begin(c, p, refs->thread);
     for (n = 0; n < count && is_plain(c, p, &refs[n]); n++)
         continue;
     for (size_t i = 0, now; i < n; i += now) {
@@ -255,25 +274,14 @@ size_t plain_run(struct cache *c, struct plain *p, const struct cache_ref *refs,
 static bool is_plain_level(const struct cache_level *l, const struct cache_level *nearest)
 {
     return l->policy == CACHE_LRU && l->inclusion == CACHE_NEITHER && !l->write_through && !l->no_allocate &&
-           !l->whole && !l->has_streams && l->ways <= PLAIN_WAYS_MAX && l->line_bytes == nearest->line_bytes;
+           !l->whole && !l->has_streams && l->ways <= PLAIN_WAYS_MAX &&
+           l->size_bytes / l->line_bytes <= PLAIN_LINES_MAX && l->line_bytes == nearest->line_bytes;
 }
 
 static uint64_t room_of(const struct cache *c, unsigned at)
 {
     const struct cache_level *l = &c->levels[at].config;
     return max_u64(l->size_bytes / l->line_bytes / (c->sets.one_in ? c->sets.one_in : 1), 1);
-}
-
-static void init_level(struct plain_level *l, const struct cache_level *k)
-{
-    l->sets = k->size_bytes / k->line_bytes / k->ways;
-    l->mask = l->sets & (l->sets - 1) ? 0 : l->sets - 1;
-    l->row = ALIGN_UP(k->ways, 4);
-    l->clock = CLOCK_MAX - CLOCK_LEFT; /* so that it turns back in each run that is not short, and in tests */
-    l->used = xmalloc(l->sets * l->row * sizeof *l->used);
-    l->lines = xmalloc(l->sets * l->row * sizeof *l->lines);
-    for (uint64_t i = 0; i < l->sets * l->row; i++)
-        l->used[i] = i % l->row < k->ways ? (uint32_t)(i % l->row) : UINT32_MAX;
 }
 
 struct plain *plain_new(const struct cache *c)
@@ -288,7 +296,6 @@ struct plain *plain_new(const struct cache *c)
     for (int i = c->nearest_data; i != NO_LEVEL; i = c->levels[i].next) {
         struct plain_level *l = &p->levels[p->level_count];
         uint64_t room = room_of(c, (unsigned)i);
-        init_level(l, &c->levels[i].config);
         l->at = (unsigned)i;
         stack_init(p->level_count++ ? &l->shadow : &p->stack, &room, 1);
     }
