@@ -16,7 +16,13 @@ struct rule {       /* of a return address: how the frame that it returns to is 
     int32_t cfa;    /* from rsp or rbp */
     int32_t rbp_at; /* from the CFA: where the caller's is */
 };
+enum { RECENT = 256 };
+struct recent { /* by low bits of the return address; 0: none */
+    uint64_t return_address;
+    const struct rule *rule;
+};
 struct walk {
+    struct recent recent[RECENT];
     struct data *d;
     struct data_code code;
     struct arena *arena;
@@ -85,7 +91,7 @@ static void learn(struct walk *w, struct rule *r)
         r->kind = take_step(&f, r) ? RULE_STEP : RULE_END;
 }
 
-static const struct rule *rule_of(struct walk *w, uint64_t return_address)
+static const struct rule *find_rule(struct walk *w, uint64_t return_address)
 {
     uint64_t known;
     if (map_get(&w->rules, return_address, &known))
@@ -96,6 +102,14 @@ static const struct rule *rule_of(struct walk *w, uint64_t return_address)
     learn(w, r);
     map_put(&w->rules, return_address, (uintptr_t)r);
     return r;
+}
+
+static const struct rule *rule_of(struct walk *w, uint64_t return_address)
+{
+    struct recent *r = &w->recent[(return_address ^ return_address >> 8) % RECENT];
+    if (r->return_address != return_address)
+        *r = (struct recent){return_address, find_rule(w, return_address)};
+    return r->rule;
 }
 
 /* ---- the walk ---- */

@@ -144,19 +144,21 @@ void rt_resolve(struct rt_module *m)
     }
 }
 
-/* The auxiliary vector stands behind the environment; behind one that the program has moved from the stack is none. */
-static int has_fsgsbase(char **envp)
+/* The auxiliary vector stands behind the environment; behind one that the program has moved from the stack is none. The
+ * bytes of chance that it names stand further up on the same stack. */
+static void take_auxiliary_vector(char **envp)
 {
-    enum { STACK_MAX = 64 << 20 };
-    if ((uint64_t)envp - (uint64_t)&envp > STACK_MAX)
-        return 0;
+    enum { STACK_MAX = 64 << 20, STRINGS_MAX = 8 << 20 };
+    uint64_t top = (uint64_t)envp;
+    if (top - (uint64_t)&envp > STACK_MAX)
+        return;
     while (*envp)
         envp++;
-    const uint64_t *aux = (const uint64_t *)(envp + 1);
-    for (; *aux; aux += 2)
+    for (const uint64_t *aux = (const uint64_t *)(envp + 1); *aux; aux += 2)
         if (aux[0] == AT_HWCAP2)
-            return (aux[1] & HWCAP2_FSGSBASE) != 0;
-    return 0;
+            PCB->has_fsgsbase = (aux[1] & HWCAP2_FSGSBASE) != 0;
+        else if (aux[0] == AT_RANDOM && aux[1] - top < STRINGS_MAX)
+            PCB->stack_top = top;
 }
 
 static void copy_path(const char *from, char *to)
@@ -182,7 +184,7 @@ static int open_header(char **envp)
     if (failed(m) || h->magic != WIRE_MAGIC)
         return 0;
     PCB->header = h;
-    PCB->has_fsgsbase = (uint32_t)has_fsgsbase(envp);
+    take_auxiliary_vector(envp);
     PCB->area = rt_take_area();
     for (uint32_t i = 0; i < PCB->module_count; i++)
         if (PCB->modules[i].bytes && PCB->modules[i].config)

@@ -119,6 +119,7 @@ struct rt_pcb {
     uint32_t module_count, slot_count, slot_hint;
     uint32_t is_serialized; /* threads are serialized on the processor `serial_cpu` */
     uint32_t serial_cpu, no_slots, no_wipe, has_fsgsbase;
+    uint64_t stack_top;   /* of the first thread's stack what is known to be there; 0: nothing */
     uint32_t is_confined; /* it may have forbidden itself system calls */
     int32_t windows_pid;  /* of the process whose ticks come from the host; 0 none */
     int32_t lock;         /* tid */

@@ -351,14 +351,16 @@ rt_forget_lines:
 
 /* A watched function is entered, or (bit 31) left: eax is its number, rax what it was before is pushed, above the red
  * zone. Makes an event of the thread's stream (wire/stream.h, struct wire_call) without a system call, but where the
- * copy of the stack goes on in the next page: that may be none, which a set of signals there tells that cannot be
- * taken; a program that forbids itself system calls has none, and no time stamp. Everything stays but rax; rbp is the
- * program's. */
+ * copy of the stack goes on in the next page: but for the first thread's stack that may be none, which a set of signals
+ * there tells that cannot be taken; a program that forbids itself system calls has none, and no time stamp. Everything
+ * stays but rax; rbp is the program's. */
     .set STREAM, 0x7f000000 /* WIRE_STREAM_VADDR; then offsets in struct wire_stream */
     .set STREAM_PUT, 0
     .set STREAM_LIMIT, 8
     .set STREAM_START, 16
     .set STREAM_SELF, 40
+    .set STREAM_STACK_TOP, 120
+    .set STACK_SURE, 1 << 20 /* so far below its top nothing but the stack can be, where the stack pointer is */
     .set CHUNK_BYTES, 65536
     .set WATCH_PUSHED, 9 * 8 + 8 + 8 + 128
     .set WATCH_R8, 3 * 8
@@ -399,6 +401,13 @@ rt_watched:
     cmp eax, 4096 - WATCH_STACK
     mov ecx, WATCH_STACK
     jbe 1f
+    mov rax, gs:[STREAM + STREAM_STACK_TOP]
+    sub rax, r9
+    cmp rax, WATCH_STACK
+    jb 6f
+    cmp rax, STACK_SURE
+    jbe 1f
+6:
     cmp dword ptr gs:[STREAM_IS_CONFINED], 0
     jne 4f
     mov rdi, -1

@@ -32,7 +32,9 @@ _Static_assert(WIRE_EVENT_ENTER == 1 && WIRE_EVENT_LEAVE == 2 && sizeof(struct w
 
 #define STREAM_DATA (WIRE_STREAM_VADDR - PAGE)
 
-_Static_assert(__builtin_offsetof(struct wire_stream, is_confined) == 76, "rt_entry.S reads it");
+_Static_assert(__builtin_offsetof(struct wire_stream, is_confined) == 76 &&
+                   __builtin_offsetof(struct wire_stream, stack_top) == 120,
+               "rt_entry.S reads them");
 _Static_assert(__builtin_offsetof(struct wire_stream, touched) == 192 &&
                    __builtin_offsetof(struct wire_stream, written) == 192 + 8 * WIRE_FILTER_SLOTS,
                "rt_entry.S clears them");
@@ -194,6 +196,7 @@ static void begin(struct wire_stream *s, uint32_t thread, uint32_t drops)
     s->process = (uint32_t)PCB->area;
     s->drops = drops;
     s->is_confined = PCB->is_confined;
+    s->stack_top = PCB->stack_top;
     start_chunk(s);
 }
 
@@ -289,6 +292,7 @@ void rt_stream_open(struct rt_module *m)
     rt_resolve(m);
     if (m->offset != NOWHERE && rt_map_counters(m, 1)) {
         stream_at(0)->process = (uint32_t)PCB->area;
+        stream_at(0)->stack_top = PCB->stack_top;
         stream_at(0)->drops = 0;
         end_first_early(stream_at(0));
     }

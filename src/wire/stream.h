@@ -154,6 +154,8 @@ struct wire_stream {
     /* Of the first thread of a process that was made by fork, where the header's areas say whose they are: the area of
      * the thread that made it and 1, and how many chunks that one had filled then. Else 0. */
     uint64_t parent, parent_filled;
+    uint64_t
+        stack_top; /* of the process's first thread: its stack is there up to this address at least; 0: not known */
     /* By the host. */
     uint64_t emptied __attribute__((aligned(64))); /* chunks that it has read; its low half is a futex */
     /* By the thread: line numbers by their low bits, of the last line referred to; the same if it was written to

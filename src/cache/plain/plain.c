@@ -6,7 +6,7 @@
 #include <assert.h>
 #include <stdlib.h>
 
-enum { LINES_FIRST = 1 << 10, BLOCK = 32, PART = 2048, FAR_SHARE = 8 };
+enum { CLOCK_LEFT = 1000, LINES_FIRST = 1 << 10, AHEAD = 16, PART = 2048, FAR_SHARE = 24 };
 #define CLOCK_MAX (UINT32_MAX >> PLAIN_WAY_BITS)
 #define INLINED __attribute__((always_inline)) static inline
 
@@ -28,7 +28,7 @@ static uint64_t set_of(const struct plain_level *l, uint64_t line)
 static void turn_back(struct plain_level *l)
 {
     for (uint64_t set = 0; set < l->sets; set++) {
-        uint32_t *used = &l->used[set * l->row], order[PLAIN_WAYS_MAX], way;
+        uint32_t *used = &l->used[set * l->row], order[PLAIN_WAYS_MAX] = {0}, way;
         for (way = 0; way < l->row; way++) {
             order[way] = used[way] >> PLAIN_WAY_BITS == CLOCK_MAX || used[way] >> PLAIN_WAY_BITS == 0 ? 0 : 1;
             for (uint32_t k = 0; order[way] && k < l->row; k++)
@@ -185,21 +185,36 @@ INLINED void run_one(struct cache *c, struct plain *p, uint32_t number, const st
         curve_count(p->curve, p->curve_size[farthest], r->cell);
 }
 
-/* What is known of their lines is fetched first, of all together: where many miss, not all of it is near. */
+/* The sets of further levels that it will be looked for in, and where it stands in their shadows. */
+INLINED void fetch_further(const struct plain *p, uint32_t number, uint64_t line)
+{
+    unsigned here = p->of[number].here;
+    for (unsigned at = 1; !(here & 1) && at < p->level_count; at++, here >>= 1) {
+        const struct plain_level *l = &p->levels[at];
+        uint64_t first = set_of(l, line) * l->row;
+        __builtin_prefetch(&l->used[first], 1);
+        __builtin_prefetch(&l->lines[first], 1);
+        if (number < l->shadow.cap)
+            __builtin_prefetch(&l->shadow.of[number], 1);
+    }
+}
+
+/* Where many miss not all that is known of lines is near: it is fetched in two steps, some references before. */
 static void run_far(struct cache *c, struct plain *p, const struct cache_ref *refs, size_t count)
 {
-    uint32_t numbers[BLOCK];
+    uint32_t numbers[PART];
     unsigned shift = c->levels[p->levels[0].at].shift;
-    for (const struct cache_ref *end = refs + count; refs < end; refs += BLOCK) {
-        size_t block = min_u64((size_t)(end - refs), BLOCK);
-        for (size_t i = 0; i < block; i++) {
+    for (size_t i = 0; i < count + 2 * AHEAD; i++) {
+        size_t next = i - AHEAD, now = next - AHEAD;
+        if (i < count) {
             numbers[i] = refs[i].kind == CACHE_FETCH ? 0 : number_of(p, refs[i].address >> shift);
             __builtin_prefetch(&p->stack.of[numbers[i]], 1);
             __builtin_prefetch(&p->of[numbers[i]], 1);
         }
-        for (size_t i = 0; i < block; i++)
-            if (numbers[i])
-                run_one(c, p, numbers[i], &refs[i]);
+        if (next < count)
+            fetch_further(p, numbers[next], refs[next].address >> shift);
+        if (now < count && numbers[now])
+            run_one(c, p, numbers[now], &refs[now]);
     }
 }
 
@@ -211,19 +226,38 @@ static void run_near(struct cache *c, struct plain *p, const struct cache_ref *r
             run_one(c, p, number_of(p, r->address >> shift), r);
 }
 
-/* Of the nearest level. */
+/* Of the second level, if there is one. */
 static uint64_t misses_of(const struct cache *c, const struct plain *p)
 {
-    const struct cache_counts *n = &c->levels[p->levels[0].at].counts;
+    const struct cache_counts *n = &c->levels[p->levels[p->level_count > 1].at].counts;
     return n->misses[CACHE_READ] + n->misses[CACHE_WRITE];
+}
+
+static void init_level(struct plain_level *l, const struct cache_level *k)
+{
+    l->sets = k->size_bytes / k->line_bytes / k->ways;
+    l->mask = l->sets & (l->sets - 1) ? 0 : l->sets - 1;
+    l->row = ALIGN_UP(k->ways, 4);
+    l->clock = CLOCK_MAX - CLOCK_LEFT; /* so that it turns back in each run that is not short, and in tests */
+    l->used = xmalloc(l->sets * l->row * sizeof *l->used);
+    l->lines = xmalloc(l->sets * l->row * sizeof *l->lines);
+    for (uint64_t i = 0; i < l->sets * l->row; i++)
+        l->used[i] = i % l->row < k->ways ? (uint32_t)(i % l->row) : UINT32_MAX;
+}
+
+static void begin(const struct cache *c, struct plain *p, unsigned thread)
+{
+    for (unsigned i = 0; i < p->level_count; i++)
+        init_level(&p->levels[i], &c->levels[p->levels[i].at].config);
+    p->thread = thread;
+    p->has_begun = true;
 }
 
 size_t plain_run(struct cache *c, struct plain *p, const struct cache_ref *refs, size_t count)
 {
     size_t n;
     if (!p->has_begun && count)
-        p->thread = refs->thread;
-    p->has_begun |= count != 0;
+        begin(c, p, refs->thread);
     for (n = 0; n < count && is_plain(c, p, &refs[n]); n++)
         continue;
     for (size_t i = 0, now; i < n; i += now) {
@@ -240,24 +274,14 @@ size_t plain_run(struct cache *c, struct plain *p, const struct cache_ref *refs,
 static bool is_plain_level(const struct cache_level *l, const struct cache_level *nearest)
 {
     return l->policy == CACHE_LRU && l->inclusion == CACHE_NEITHER && !l->write_through && !l->no_allocate &&
-           !l->whole && !l->has_streams && l->ways <= PLAIN_WAYS_MAX && l->line_bytes == nearest->line_bytes;
+           !l->whole && !l->has_streams && l->ways <= PLAIN_WAYS_MAX &&
+           l->size_bytes / l->line_bytes <= PLAIN_LINES_MAX && l->line_bytes == nearest->line_bytes;
 }
 
 static uint64_t room_of(const struct cache *c, unsigned at)
 {
     const struct cache_level *l = &c->levels[at].config;
     return max_u64(l->size_bytes / l->line_bytes / (c->sets.one_in ? c->sets.one_in : 1), 1);
-}
-
-static void init_level(struct plain_level *l, const struct cache_level *k)
-{
-    l->sets = k->size_bytes / k->line_bytes / k->ways;
-    l->mask = l->sets & (l->sets - 1) ? 0 : l->sets - 1;
-    l->row = ALIGN_UP(k->ways, 4);
-    l->used = xmalloc(l->sets * l->row * sizeof *l->used);
-    l->lines = xmalloc(l->sets * l->row * sizeof *l->lines);
-    for (uint64_t i = 0; i < l->sets * l->row; i++)
-        l->used[i] = i % l->row < k->ways ? (uint32_t)(i % l->row) : UINT32_MAX;
 }
 
 struct plain *plain_new(const struct cache *c)
@@ -272,7 +296,6 @@ struct plain *plain_new(const struct cache *c)
     for (int i = c->nearest_data; i != NO_LEVEL; i = c->levels[i].next) {
         struct plain_level *l = &p->levels[p->level_count];
         uint64_t room = room_of(c, (unsigned)i);
-        init_level(l, &c->levels[i].config);
         l->at = (unsigned)i;
         stack_init(p->level_count++ ? &l->shadow : &p->stack, &room, 1);
     }

@@ -16,6 +16,7 @@
 #include "cache/hierarchy.h"
 
 enum { PLAIN_LEVELS_MAX = 4, PLAIN_WAYS_MAX = 32, PLAIN_WAY_BITS = 5 };
+enum { PLAIN_LINES_MAX = 1 << 23 }; /* of a level: all its ways are there from the first reference on */
 
 struct plain_line {
     uint32_t by[PLAIN_LEVELS_MAX]; /* the cell that evicted it last from the level, and 1; 0: it never left */

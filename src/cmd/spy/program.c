@@ -68,9 +68,11 @@ static void look_up(struct spied_program *s, struct spy_access *a)
         a->whose = (struct spy_whose){.object = spied_frames(s, a->site)};
         return;
     }
-    a->whose = (struct spy_whose){b->object, field_of(s, b, a->address)};
-    if (has_fields(s, b->object))
+    a->whose = (struct spy_whose){b->object, 0};
+    if (has_fields(s, b->object)) {
+        a->whose.field = field_of(s, b, a->address);
         a->hint = (struct spy_hint){0, 0}; /* another address may be another field's */
+    }
 }
 
 struct spy_whose spied_variable(struct spied_program *s, uint64_t address)

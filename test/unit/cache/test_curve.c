@@ -103,6 +103,64 @@ static void test_by_cell(void **unused)
     }
 }
 
+/* Carried by a cache it is what it is by itself: of levels that are simulated in one pass with it, also when another
+ * thread comes midway, from which on they are not. */
+static void test_carried(void **unused)
+{
+    (void)unused;
+    enum { CELLS = 5, LEAST = 512 };
+    static struct cache_ref refs[STREAM];
+    static const char *const specs[] = {"8K/64/8+64K/64/16", "12K/64/3", "512/64/1+2K/64/4+1M/64/16"};
+    make(refs, STREAM);
+    for (size_t i = 0; i < STREAM; i++) {
+        refs[i].cell = (uint32_t)(refs[i].address >> 9) % CELLS;
+        refs[i].kind = refs[i].kind == CACHE_FETCH ? CACHE_READ : refs[i].kind;
+    }
+    for (int threads = 1; threads <= 2; threads++) {
+        for (size_t i = STREAM / 2; i < STREAM; i++)
+            refs[i].thread = (uint8_t)(i % (size_t)threads);
+        for (size_t s = 0; s < ARRAY_LEN(specs); s++) {
+            struct cache_config config;
+            assert_int_equal(cache_parse(specs[s], &config), 0);
+            struct cache *c = cache_new(&config, true);
+            struct cache_curve *k = cache_curve_new(64, LEAST, MAX), *alone = cache_curve_new(64, LEAST, MAX);
+            cache_curve_by_cell(k);
+            cache_curve_by_cell(alone);
+            assert_true(cache_carry_curve(c, k));
+            cache_run(c, refs, STREAM / 3);
+            cache_run(c, refs + STREAM / 3, STREAM - STREAM / 3);
+            cache_curve_run(alone, refs, STREAM);
+            assert_int_equal(cache_curve_lines(k), cache_curve_lines(alone));
+            for (uint64_t bytes = LEAST; bytes <= MAX; bytes *= 2) {
+                assert_int_equal(cache_curve_misses(k, bytes), cache_curve_misses(alone, bytes));
+                for (uint32_t cell = 0; cell < CELLS; cell++)
+                    assert_int_equal(cache_curve_cell_misses(k, cell, bytes),
+                                     cache_curve_cell_misses(alone, cell, bytes));
+            }
+            cache_free(c);
+            cache_curve_free(k);
+            cache_curve_free(alone);
+        }
+    }
+}
+
+/* What cannot carry it says so: other lines, a random policy, a curve that has begun. */
+static void test_not_carried(void **unused)
+{
+    (void)unused;
+    static const char *const specs[] = {"8K/32/8", "8K/64/8:random", "2K/64/4+8K/64/8:inclusive", "8K/64/8"};
+    for (size_t s = 0; s < ARRAY_LEN(specs); s++) {
+        struct cache_config config;
+        assert_int_equal(cache_parse(specs[s], &config), 0);
+        struct cache *c = cache_new(&config, true);
+        struct cache_curve *k = cache_curve_new(64, 512, MAX);
+        cache_curve_run(k, &(struct cache_ref){4096, 0, 8, CACHE_READ, 0}, 1);
+        assert_false(cache_carry_curve(c, k));
+        cache_free(c);
+        cache_curve_free(k);
+    }
+}
+
 /* An array of 64 KB, walked again and again, misses wholly in less and never again in as much; a larger one beside it,
  * walked after it, is another matter: it takes what both have. */
 static void test_two_arrays(void **unused)
@@ -143,6 +201,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_as_simulated), cmocka_unit_test(test_rounds),
                                        cmocka_unit_test(test_end_of_curve), cmocka_unit_test(test_by_cell),
-                                       cmocka_unit_test(test_two_arrays)};
+                                       cmocka_unit_test(test_two_arrays),   cmocka_unit_test(test_carried),
+                                       cmocka_unit_test(test_not_carried)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
