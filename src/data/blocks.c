@@ -157,7 +157,7 @@ static void free_of_no_block(struct data *d, uint64_t address)
     map_get(&d->own->ended, address, &how);
     if (how == ALLOCATED_OVER) {
         note_end(d, address, GIVEN_BACK);
-        d->own->lost.overlaps--;
+        d->own->lost.overlaps -= d->own->lost.overlaps > 0; /* it may be the parent's that is told of */
     } else if (how == GIVEN_BACK) {
         d->own->lost.again++;
     } else {

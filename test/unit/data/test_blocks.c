@@ -94,6 +94,11 @@ static void a_late_free_explains_what_came_before(void **state)
     put(d, BASE, 100, path_b);
     uint32_t b = data_object_at(d, BASE);
     assert_int_equal(data_lost(d)->overlaps, 1);
+    struct data *child = data_clone(d); /* of a fork, which has lost nothing yet */
+    data_set_time(child, 20);
+    data_release(child, DATA_LAYER_HEAP, BASE);
+    assert_int_equal(data_lost(child)->overlaps, 0);
+    data_free(child);
     data_set_time(d, 20);
     data_release(d, DATA_LAYER_HEAP, BASE);
     assert_int_equal(data_object_at(d, BASE), b);

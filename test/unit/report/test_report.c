@@ -552,7 +552,7 @@ static void test_data_names(void **state)
         {"make (a.c:26) <- load (b.c:7)", "load (b.c:7)"}, /* called at several places of one function */
         {"make (a.c:26) <- load (b.c:8)", "load (b.c:8)"},
         {"make (a.c:27) <- load (b.c:8)", "load (b.c:8) (2)"},
-        {NULL, "stack 5"},
+        {NULL, "stack 8"},
         {"_ZN4list4walkERKSt6vectorIiSaIiEE (a.h:1) <- x", "list::walk (a.h:1)"},
         {"_ZN4poolIiE3getEv (a.h:2) <- main", "pool<..>::get (a.h:2)"},
         {"_ZN4poolIdE3getEv (a.h:2) <- main", "pool<..>::get (a.h:2) (2)"}, /* of another type */

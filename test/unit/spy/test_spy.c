@@ -364,7 +364,7 @@ static void test_absorb(void **state)
 static void test_touched(void **state)
 {
     (void)state;
-    enum { PAGES = 200, HALF = PAGES / 2 };
+    enum { PAGES = 256, HALF = PAGES / 2 }; /* more than one for each slot */
     struct cache_config config;
     assert_int_equal(cache_parse("4K/64/2", &config), 0);
     struct spy *s = spy_new(
