@@ -318,10 +318,10 @@ struct ld_traffic {
     struct regs_traffic result;
 };
 struct ld_registers {
-    double loads, stores;         /* executed, all */
+    double loads, stores; /* executed, all */
     uint64_t procedures;
-    uint64_t candidates[3];       /* globals, constants, locals that could be in a register ... */
-    double candidate_uses[3];     /* ... and loads and stores of them */
+    uint64_t candidates[3];        /* globals, constants, locals that could be in a register ... */
+    double candidate_uses[3];      /* ... and loads and stores of them */
     uint64_t inconsistent, unread; /* as of variables */
     VEC(struct ld_allocation) allocations;
     VEC(struct ld_traffic) traffic;

@@ -28,7 +28,8 @@ static void draw(struct rng *g, bool has_circles, struct drawn *out)
                                                    {(double)rng_below(g, 100), (double)rng_below(g, 100)},
                                                    {(double)rng_below(g, 50), (double)rng_below(g, 50)}};
     for (unsigned a = 0; a < ARCS; a++) {
-        uint32_t from = (uint32_t)rng_below(g, PROCEDURES - 1), to = from + 1 + (uint32_t)rng_below(g, PROCEDURES - 1 - from);
+        uint32_t from = (uint32_t)rng_below(g, PROCEDURES - 1),
+                 to = from + 1 + (uint32_t)rng_below(g, PROCEDURES - 1 - from);
         bool is_back = has_circles && rng_below(g, 8) == 0;
         out->arcs[a] = (struct regs_arc){is_back ? to : from, is_back ? from : to, {1, (double)rng_below(g, 20)}};
     }
@@ -108,7 +109,8 @@ static void measured_use_chooses_better(void **unused)
     struct regs_variable variables[] = {
         {0, {100, 1}, {0, 0}}, {ID_NONE, {10, 50}, {1, 7}}, {0, {1, 90}, {0, 3}}, {ID_NONE, {0, 0}, {0, 0}}};
     struct regs_program p = {procedures, variables, NULL, 1, 4, 0};
-    struct regs_allocation e = regs_allocate(&p, 1, REGS_ESTIMATED, NULL), m = regs_allocate(&p, 1, REGS_MEASURED, NULL);
+    struct regs_allocation e = regs_allocate(&p, 1, REGS_ESTIMATED, NULL),
+                           m = regs_allocate(&p, 1, REGS_MEASURED, NULL);
     assert_true(e.loads == 1 && e.stores == 0 && m.loads == 90 && m.stores == 3);
     m = regs_allocate(&p, 8, REGS_MEASURED, NULL);
     assert_true(m.registers == 3 && m.loads == 141 && m.stores == 10); /* none for what is not used */
