@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Linked by `mtool ld` into each executable and shared object: its counters are the memory of a file from the start, or
- * are written to one when the process ends or the object is unloaded. Raw system calls, no symbol that others could see; nothing is printed, and what cannot be
- * written is left. A file that exists is never touched: the next free name of NAME, NAME.2, NAME.3, ... is taken. */
+ * are written to one when the process ends or the object is unloaded. Raw system calls, no symbol that others could
+ * see; nothing is printed, and what cannot be written is left. A file that exists is never touched: the next free name
+ * of NAME, NAME.2, NAME.3, ... is taken. */
 #include <asm/unistd.h>
 #include <stddef.h>
 
@@ -36,8 +37,8 @@ __asm__(".pushsection mtool_counters,\"aw\",@nobits\n"
 /* Where this linked file begins. */
 extern const char own_begin[] __asm__("__ehdr_start") __attribute__((weak, visibility("hidden")));
 
-static int is_mapped; /* the counters are a file's */
-static char made[2 * PATH]; /* the file that was made last */
+static int is_mapped;                    /* the counters are a file's */
+static char made[2 * PATH];              /* the file that was made last */
 static char folder[PATH], pattern[PATH]; /* the pattern: given, if not empty */
 
 /* ---- system calls ---- */

@@ -33,7 +33,8 @@
 #define WIRE_LINK_SECTION "mtool_link"
 #define WIRE_LINK_MAGIC "mtoollnk"
 #define WIRE_LINK_ENV "MTOOL_LD_OUT" /* where counts are written: %n the linked file's name, %p the process */
-enum { WIRE_LINK_VERSION = 3, WIRE_LINK_ID = 32, WIRE_LINK_COUNTS_AT = 4096, WIRE_LINK_EXTENSION = 12, WIRE_LINK_NAME = 256 };
+enum { WIRE_LINK_VERSION = 3, WIRE_LINK_ID = 32, WIRE_LINK_EXTENSION = 12, WIRE_LINK_NAME = 256 };
+enum { WIRE_LINK_COUNTS_AT = 4096 }; /* in a file of counts */
 
 struct wire_link {
     char magic[8];

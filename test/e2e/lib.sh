@@ -179,7 +179,8 @@ linked_counts_hold() { # PROGRAM: as counts_hold, of code that was not taken ove
 
 # every_way NAME PROGRAM ARGS...: plain, counted with few counters, with one in every block, with the old code poisoned,
 # with probes around every procedure and loop (and poison), with a site at every reference (and poison), with those
-# that change something in a cache, only moved, and linked by mtool ld if `build` made it: always the same stdout, stderr and status;
+# that change something in a cache, only moved, and linked by mtool ld if `build` made it: always the same stdout,
+# stderr and status;
 # and whatever it expects of its counts holds in the counted runs. WAYS may name fewer of them.
 every_way() {
     local name=$1 way why said
@@ -209,7 +210,9 @@ every_way() {
             cmp -s plain.out linked.out || why+="stdout differs; "
             cmp -s plain.err linked.err || why+="stderr differs; "
             # of static programs that fork, what ends by _exit or exec leaves no counts (doc/ld.md)
-            if grep -q '^expect ' linked.out && ! grep -q -e -static "linked/${1##*/}.how"; then said=$(linked_counts_hold "$1") || why+="counts: $said; "; fi
+            if grep -q '^expect ' linked.out && ! grep -q -e -static "linked/${1##*/}.how"; then
+                said=$(linked_counts_hold "$1") || why+="counts: $said; "
+            fi
             said=$(diff plain.out linked.out | head -n 12; head -n 8 linked.err; cat "linked/${1##*/}.said")
         else
             [ "$plain_status" = "$counted_status" ] || why+="status: plain $plain_status, counted $counted_status; "
