@@ -108,7 +108,8 @@ struct cmd_args {
     struct cmd_texts files; /* of monster run, and the next six */
     uint64_t memory;
     double limit;
-    bool is_virtual;
+    bool is_virtual, analyser;
+    struct cmd_texts programs;
     unsigned of;
     const char *kernel, *figure;                /* of monster prepare and report */
     unsigned form;                              /* of trace */

@@ -141,6 +141,53 @@ static void put_processes(struct json *j, const struct monster_result *r)
     json_array_end(j);
 }
 
+static void put_trace(struct json *j, const struct monster_program *p)
+{
+    json_u64(j, "trace_lost", p->trace_lost);
+    json_array(j, "trace_events");
+    for (size_t i = 0; i < p->trace.len; i++) {
+        const struct monster_entry *e = &p->trace.data[i];
+        json_object(j, NULL);
+        json_u64(j, "instructions", e->instructions);
+        json_hex(j, "pc", e->pc);
+        json_hex(j, "address", e->address);
+        json_u64(j, "pid", e->pid);
+        json_str(j, "state", e->state);
+        json_str(j, "pattern", e->pattern);
+        json_object_end(j);
+    }
+    json_array_end(j);
+}
+
+static void put_programs(struct json *j, const struct monster_result *r)
+{
+    json_array(j, "programs");
+    for (size_t i = 0; i < r->programs.len; i++) {
+        const struct monster_program *p = &r->programs.data[i];
+        json_object(j, NULL);
+        json_str(j, "name", p->name);
+        json_array(j, "counters");
+        for (size_t k = 0; k < p->counters.len; k++) {
+            const struct monster_counter *c = &p->counters.data[k];
+            json_object(j, NULL);
+            json_str(j, "name", c->name);
+            json_str(j, "kind", c->is_timer ? "timer" : "counter");
+            json_u64(j, c->is_timer ? "instructions" : "count", c->value);
+            if (c->is_timer) {
+                json_real(j, "cycles", r->machine ? c->cycles : NAN);
+                json_u64(j, "intervals", c->intervals);
+                json_u64(j, "least", c->least);
+                json_u64(j, "most", c->most);
+            }
+            json_object_end(j);
+        }
+        json_array_end(j);
+        put_trace(j, p);
+        json_object_end(j);
+    }
+    json_array_end(j);
+}
+
 static void put_functions(struct json *j, const struct monster_result *r)
 {
     json_array(j, "functions");
@@ -167,6 +214,7 @@ void monster_put_json(const struct monster_result *r, struct strbuf *out)
     put_head(&j, r, &s);
     put_regions(&j, r, &s);
     put_processes(&j, r);
+    put_programs(&j, r);
     put_functions(&j, r);
     json_object_end(&j);
     str_puts(out, "\n");

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  * A command run in the guest: the steps. */
-#include "monster/monster.h"
+#include "monster/impl.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -196,7 +196,9 @@ static int write_settings(const struct job *j)
         str_printf(&s, "machine %s\n", j->machine);
     str_puts(&s, j->o->is_virtual ? "virtual\n" : "");
     str_puts(&s, j->o->user_only ? "user-only\n" : j->o->kernel_only ? "kernel-only\n" : "");
-    int rc = write_part(j->boot.settings, &s);
+    int rc = monster_programs_write(j->o, j->guest->symbols, part(j, "modules"), part(j, "programs"), &s);
+    if (rc == 0)
+        rc = write_part(j->boot.settings, &s);
     str_free(&s);
     return rc;
 }
@@ -230,8 +232,8 @@ static int make_guest(struct job *j)
     j->boot.settings = part(j, "settings");
     j->boot.shift = shift_of(j->ghz);
     j->boot.limit_s = j->o->limit_s > 0 ? j->o->limit_s : LIMIT_S;
-    if (choose_memory(j) < 0 || add_command(j) < 0 || write_settings(j) < 0 ||
-        guest_archive_write(j->tree, j->boot.archive) < 0 || guest_modules_write(j->tree, part(j, "modules")) < 0)
+    if (choose_memory(j) < 0 || add_command(j) < 0 || guest_modules_write(j->tree, part(j, "modules")) < 0 ||
+        write_settings(j) < 0 || guest_archive_write(j->tree, j->boot.archive) < 0)
         return -1;
     return 0;
 }

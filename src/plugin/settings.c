@@ -7,19 +7,19 @@
 
 struct settings settings;
 
-enum kind { TEXT, NUMBER, FLAG };
+enum kind { TEXT, NUMBER, FLAG, TEXTS };
 static const struct {
     const char *key;
     enum kind kind;
     void *at;
 } keys[] = {
-    {"output", TEXT, &settings.output},           {"streams", TEXT, &settings.streams},
-    {"symbols", TEXT, &settings.symbols},         {"modules", TEXT, &settings.modules},
-    {"machine", TEXT, &settings.machine},         {"ram-bytes", NUMBER, &settings.ram_bytes},
-    {"region", NUMBER, &settings.region},         {"task-pid", NUMBER, &settings.task_pid},
-    {"task-comm", NUMBER, &settings.task_comm},   {"task-mm", NUMBER, &settings.task_mm},
-    {"virtual", FLAG, &settings.is_virtual},      {"user-only", FLAG, &settings.user_only},
-    {"kernel-only", FLAG, &settings.kernel_only},
+    {"program", TEXTS, &settings.programs},     {"output", TEXT, &settings.output},
+    {"streams", TEXT, &settings.streams},       {"symbols", TEXT, &settings.symbols},
+    {"modules", TEXT, &settings.modules},       {"machine", TEXT, &settings.machine},
+    {"ram-bytes", NUMBER, &settings.ram_bytes}, {"region", NUMBER, &settings.region},
+    {"task-pid", NUMBER, &settings.task_pid},   {"task-comm", NUMBER, &settings.task_comm},
+    {"task-mm", NUMBER, &settings.task_mm},     {"virtual", FLAG, &settings.is_virtual},
+    {"user-only", FLAG, &settings.user_only},   {"kernel-only", FLAG, &settings.kernel_only},
 };
 
 static int set(const char *path, char *line)
@@ -33,6 +33,8 @@ static int set(const char *path, char *line)
             continue;
         if (keys[i].kind == TEXT)
             *(const char **)keys[i].at = xstrdup(value);
+        else if (keys[i].kind == TEXTS)
+            VEC_PUSH(&settings.programs, xstrdup(value));
         else if (keys[i].kind == NUMBER)
             *(uint64_t *)keys[i].at = strtoull(value, NULL, 0);
         else
