@@ -110,6 +110,7 @@ struct cmd_args {
     double limit;
     bool is_virtual, analyser;
     struct cmd_texts programs;
+    const char *maps;
     unsigned of;
     const char *kernel, *figure;                /* of monster prepare and report */
     unsigned form;                              /* of trace */

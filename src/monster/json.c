@@ -188,6 +188,28 @@ static void put_programs(struct json *j, const struct monster_result *r)
     json_array_end(j);
 }
 
+static void put_maps(struct json *j, const struct monster_result *r)
+{
+    static const char *const kinds[] = {"fetches", "reads", "writes"};
+    json_array(j, "maps");
+    for (size_t i = 0; i < r->maps.len; i++) {
+        const struct monster_map *m = &r->maps.data[i];
+        json_object(j, NULL);
+        json_str(j, "policy", m->name);
+        json_u64(j, "bins", m->bins);
+        json_object(j, "misses");
+        for (int k = 0; k < MONSTER_MODE_COUNT; k++) {
+            json_object(j, monster_mode_name((enum monster_mode)k));
+            for (int n = 0; n < 3; n++)
+                json_u64(j, kinds[n], m->misses[k][n]);
+            json_object_end(j);
+        }
+        json_object_end(j);
+        json_object_end(j);
+    }
+    json_array_end(j);
+}
+
 static void put_functions(struct json *j, const struct monster_result *r)
 {
     json_array(j, "functions");
@@ -214,6 +236,7 @@ void monster_put_json(const struct monster_result *r, struct strbuf *out)
     put_head(&j, r, &s);
     put_regions(&j, r, &s);
     put_processes(&j, r);
+    put_maps(&j, r);
     put_programs(&j, r);
     put_functions(&j, r);
     json_object_end(&j);

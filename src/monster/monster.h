@@ -46,6 +46,11 @@ struct monster_program {
     VEC(struct monster_entry) trace;
     uint64_t trace_lost;
 };
+struct monster_map { /* a policy of mapping pages, and the misses of the nearest caches with it */
+    const char *name;
+    uint64_t misses[MONSTER_MODE_COUNT][3]; /* fetches by lines, reads, writes */
+    uint64_t bins;
+};
 struct monster_result {
     struct arena *arena;
     const char *path, *command, *kernel, *version; /* of the guest's kernel; of mtool */
@@ -61,6 +66,7 @@ struct monster_result {
     VEC(struct monster_process) processes;
     VEC(struct monster_function) functions;
     VEC(struct monster_program) programs;
+    VEC(struct monster_map) maps;
 };
 /* Of a file. NULL after one line: it is not there, no result of ours, not whole. */
 struct monster_result *monster_read(const char *path);
@@ -114,6 +120,7 @@ struct monster_options {
     const char *machine;         /* a description's file, a shipped one's name, or NULL: count only */
     const char *const *programs; /* of state machines: files, or names of those that are built in */
     size_t program_count;
+    const char *maps;   /* policies of mapping pages, with commas; NULL: none */
     bool analyser;      /* with the limits of 1992 */
     uint64_t memory_mb; /* 0: as much as the files need, and 512 */
     double limit_s;     /* 0: 600 */

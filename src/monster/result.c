@@ -158,6 +158,17 @@ static int take_trace(struct reader *p, char *rest)
     return 0;
 }
 
+static int take_map(struct reader *p, char *rest)
+{
+    struct monster_map m = {.name = arena_strdup(p->r->arena, take_word(&rest))};
+    for (int k = 0; k < MONSTER_MODE_COUNT; k++)
+        for (int i = 0; i < 3; i++)
+            m.misses[k][i] = take_number(&rest, 10);
+    m.bins = take_number(&rest, 10);
+    VEC_PUSH(&p->r->maps, m);
+    return 0;
+}
+
 static int take_total(struct reader *p, char *rest)
 {
     bool is_kernel = strncmp(rest, "kernel", 6) == 0;
@@ -243,8 +254,8 @@ static const struct {
     {"caches", take_caches},   {"levels", take_levels},   {"width", take_width},       {"ghz", take_ghz},
     {"shift", take_shift},     {"clock", take_clock_ns},  {"end", take_end},           {"total", take_total},
     {"process", take_process}, {"columns", take_columns}, {"function", take_function}, {"whole", take_whole},
-    {"program", take_program}, {"counter", take_counter}, {"timer", take_timer},       {"traced", take_traced},
-    {"trace", take_trace},
+    {"map", take_map},         {"program", take_program}, {"counter", take_counter},   {"timer", take_timer},
+    {"traced", take_traced},   {"trace", take_trace},
 };
 
 static int take_line(struct reader *p, char *line)
@@ -313,6 +324,7 @@ void monster_free(struct monster_result *r)
         VEC_FREE(&r->programs.data[i].trace);
     }
     VEC_FREE(&r->programs);
+    VEC_FREE(&r->maps);
     arena_free(r->arena);
     free(r);
 }

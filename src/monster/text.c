@@ -162,6 +162,20 @@ static void put_programs(struct arena *a, const struct monster_result *r, struct
     }
 }
 
+static void put_maps(struct arena *a, const struct monster_result *r, struct strbuf *out)
+{
+    if (r->maps.len)
+        str_printf(out, "\n  %-14s %13s %13s %13s %13s %13s %13s   misses, %llu bins\n", "page mapping", "user fetch",
+                   "read", "write", "kernel fetch", "read", "write", (unsigned long long)r->maps.data[0].bins);
+    for (size_t i = 0; i < r->maps.len; i++) {
+        const struct monster_map *m = &r->maps.data[i];
+        str_printf(out, "  %-14s", m->name);
+        for (int k = 0; k < MONSTER_MODE_COUNT * 3; k++)
+            str_printf(out, " %13s", monster_grouped(a, (double)m->misses[k / 3][k % 3]));
+        str_puts(out, "\n");
+    }
+}
+
 void monster_put_text(const struct monster_result *r, size_t top, struct strbuf *out)
 {
     struct arena *a = arena_new();
@@ -175,6 +189,7 @@ void monster_put_text(const struct monster_result *r, size_t top, struct strbuf 
         put_stalls(a, &s, out);
         put_misses(a, r, &s, out);
     }
+    put_maps(a, r, out);
     put_programs(a, r, out);
     put_processes(a, r, out);
     put_functions(a, r, top, out);

@@ -157,6 +157,8 @@ int model_make(void)
     the.tlb_age = 1;
     make_penalties();
     make_tlb(model_machine);
+    if (settings.maps && maps_make(&the.config) < 0)
+        return -1;
     model_is_wanted = true;
     return 0;
 }
@@ -273,6 +275,8 @@ static struct memo *memo_of(qemu_plugin_meminfo_t info, uint64_t vaddr)
     if (!h || qemu_plugin_hwaddr_is_io(h))
         return NULL;
     *m = (struct memo){page + 1, qemu_plugin_hwaddr_phys_addr(h) - vaddr, 0};
+    if (maps_are_wanted)
+        maps_note(vaddr, vaddr + m->distance);
     return m;
 }
 
@@ -297,6 +301,14 @@ bool model_missed_fetch(const struct segment *s, unsigned at, size_t len)
     return false;
 }
 
+static void fetch_mapped(const struct segment *s)
+{
+    uint64_t line = s->physical >> the.code.shift, last = (s->physical + s->bytes - 1) >> the.code.shift;
+    maps_note(s->vaddr, s->physical);
+    for (; line <= last; line++)
+        maps_reach(line << the.code.shift, 1, CACHE_FETCH, s->is_kernel);
+}
+
 void model_segment(unsigned vcpu, void *segment)
 {
     struct segment *s = segment;
@@ -307,6 +319,8 @@ void model_segment(unsigned vcpu, void *segment)
     if (!the.code.last || is_left_out(s->is_kernel))
         return;
     pass_tlb(s->row, s->is_kernel, s->vaddr, CACHE_FETCH, NULL);
+    if (maps_are_wanted)
+        fetch_mapped(s);
     uint64_t base = settings.is_virtual ? s->vaddr : s->physical, line = base >> the.code.shift;
     uint64_t last = (base + s->bytes - 1) >> the.code.shift;
     unsigned before = 0;
@@ -395,6 +409,14 @@ void model_access(unsigned vcpu, qemu_plugin_meminfo_t info, uint64_t vaddr, voi
         return;
     }
     pass_tlb(s->row, s->is_kernel, vaddr, stores ? CACHE_WRITE : CACHE_READ, m);
+    if (!settings.is_virtual) /* what lies beyond the page's end is in a frame that is not known here: left out */
+        bytes = (unsigned)min_u64(bytes, (1u << PAGE_SHIFT) - (vaddr & ((1u << PAGE_SHIFT) - 1)));
+    if (maps_are_wanted && !(stores && s->is_modify))
+        maps_reach(vaddr + m->distance, bytes,
+                   s->is_modify ? CACHE_MODIFY
+                   : stores     ? CACHE_WRITE
+                                : CACHE_READ,
+                   s->is_kernel);
     count_reference(s, settings.is_virtual ? vaddr : vaddr + m->distance, bytes, stores);
 }
 

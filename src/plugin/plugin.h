@@ -24,6 +24,7 @@
 struct settings {                 /* texts live as long as the process */
     const char *output, *streams; /* file of the result; folder of the streams' files */
     const char *symbols, *modules;
+    const char *maps;                      /* policies, with commas; NULL: none */
     const char *machine;                   /* NULL: count only */
     VEC(const char *) programs;            /* files of state machines */
     uint64_t ram_bytes, region;            /* the guest's memory; where in it the region is */
@@ -133,6 +134,14 @@ extern bool model_missed_data, model_missed_tlb;
 bool model_missed_fetch(const struct segment *s, unsigned at, size_t len);
 double model_now(void); /* cycles since the begin */
 void model_stall(struct row *row, bool is_kernel, enum wire_column cause, double cycles);
+
+/* ---- maps.c ---- */
+
+extern bool maps_are_wanted;
+int maps_make(const struct cache_config *config); /* -1 after one line */
+void maps_note(uint64_t vaddr, uint64_t physical);
+void maps_reach(uint64_t physical, unsigned bytes, enum cache_kind kind, bool is_kernel);
+void maps_write(FILE *f);
 
 /* ---- float.c ---- */
 

@@ -2,6 +2,7 @@
  * The language into tables: lines of words; doc/states.md draws the grammar. Stops at the first thing that is wrong. */
 #include "states/states.h"
 
+#include <assert.h>
 #include <ctype.h>
 #include <stdlib.h>
 
@@ -495,6 +496,7 @@ static int resolve_gotos(struct parser *p)
             if (t->next < 0)
                 continue;
             size_t which = (size_t)t->next;
+            assert(p->gotos.data && which < p->gotos.len && "take_goto put it there");
             t->next = (int16_t)state_named(p->p, p->gotos.data[which].text);
             p->line = p->goto_lines.data[which];
             if (t->next < 0)

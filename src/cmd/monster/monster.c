@@ -76,6 +76,7 @@ int cmd_monster_run(const struct cmd_args *a)
                                 .machine = a->machine,
                                 .programs = a->programs.all,
                                 .program_count = a->programs.count,
+                                .maps = a->maps,
                                 .analyser = a->analyser,
                                 .memory_mb = a->memory,
                                 .limit_s = a->limit,
