@@ -170,8 +170,9 @@ static void put_maps(struct arena *a, const struct monster_result *r, struct str
     for (size_t i = 0; i < r->maps.len; i++) {
         const struct monster_map *m = &r->maps.data[i];
         str_printf(out, "  %-14s", m->name);
-        for (int k = 0; k < MONSTER_MODE_COUNT * 3; k++)
-            str_printf(out, " %13s", monster_grouped(a, (double)m->misses[k / 3][k % 3]));
+        for (int k = 0; k < MONSTER_MODE_COUNT; k++)
+            for (int kind = 0; kind < 3; kind++)
+                str_printf(out, " %13s", monster_grouped(a, (double)m->misses[k][kind]));
         str_puts(out, "\n");
     }
 }

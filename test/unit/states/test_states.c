@@ -76,11 +76,11 @@ static void names(void **state)
 {
     (void)state;
     struct strbuf said = {0};
-    struct states_program *p = parsed("pattern a mode=kernel pc=memcpy,shedule\nstate s\n");
+    struct states_program *p = parsed("pattern a mode=kernel pc=memcpy,schedulex\nstate s\n");
     diag_hold(&said);
     assert_int_equal(states_resolve(p, &symbols), -1);
     diag_hold(NULL);
-    assert_non_null(strstr(said.data, "x:1:33: there is no function 'shedule'; the nearest: schedule"));
+    assert_non_null(strstr(said.data, "x:1:33: there is no function 'schedulex'; the nearest: schedule"));
     str_free(&said);
     states_free(p);
 }
