@@ -143,7 +143,7 @@ typedef void (*parallel_fn)(void *ctx, size_t first, size_t end);
 /* Calls fn for ranges of `grain` items (the last may be shorter) that together are [0, n), in any order and by several
  * threads; returns when all are done. What fn writes must depend on its range alone. */
 void parallel_for(size_t n, size_t grain, parallel_fn fn, void *ctx);
-void parallel_each(size_t n, parallel_fn fn, void *ctx);                         /* the same for items worth a thread */
+void parallel_each(size_t n, parallel_fn fn, void *ctx); /* the same for items worth a thread */
 /* Likewise, where each range makes a list of which nobody knows beforehand how long it is: `make` fills an empty one,
  * `take` is given it behind those of all ranges before, by one thread at a time. A list's memory serves other ranges
  * then: what was made is taken while it is in the processor's caches, and takes little memory of its own. */

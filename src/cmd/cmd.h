@@ -111,13 +111,15 @@ struct cmd_args {
     struct cmd_texts caches, allocators, idioms;
     struct cmd_texts files; /* of monster run, as memory, limit, is_virtual and of are */
     uint64_t memory;
-    double limit; /* seconds; of monster live too, as are the next three, alone */
+    double limit; /* seconds; of monster live too, as are the next five, alone */
     uint64_t pid;
     bool system;
     struct cmd_texts without;
-    const char *program; /* likewise */
-    bool analyser;       /* likewise */
-    bool is_virtual;
+    const char *program;
+    bool analyser;   /* of monster run too */
+    bool is_virtual; /* of monster run, and the next two */
+    struct cmd_texts programs;
+    const char *maps;
     unsigned of;
     const char *kernel, *figure;                /* of monster prepare and report */
     unsigned form;                              /* of trace */

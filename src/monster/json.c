@@ -141,6 +141,75 @@ static void put_processes(struct json *j, const struct monster_result *r)
     json_array_end(j);
 }
 
+static void put_trace(struct json *j, const struct monster_program *p)
+{
+    json_u64(j, "trace_lost", p->trace_lost);
+    json_array(j, "trace_events");
+    for (size_t i = 0; i < p->trace.len; i++) {
+        const struct monster_entry *e = &p->trace.data[i];
+        json_object(j, NULL);
+        json_u64(j, "instructions", e->instructions);
+        json_hex(j, "pc", e->pc);
+        json_hex(j, "address", e->address);
+        json_u64(j, "pid", e->pid);
+        json_str(j, "state", e->state);
+        json_str(j, "pattern", e->pattern);
+        json_object_end(j);
+    }
+    json_array_end(j);
+}
+
+static void put_programs(struct json *j, const struct monster_result *r)
+{
+    json_array(j, "programs");
+    for (size_t i = 0; i < r->programs.len; i++) {
+        const struct monster_program *p = &r->programs.data[i];
+        json_object(j, NULL);
+        json_str(j, "name", p->name);
+        json_array(j, "counters");
+        for (size_t k = 0; k < p->counters.len; k++) {
+            const struct monster_counter *c = &p->counters.data[k];
+            json_object(j, NULL);
+            json_str(j, "name", c->name);
+            json_str(j, "kind", c->is_timer ? "timer" : "counter");
+            json_u64(j, c->is_timer ? "instructions" : "count", c->value);
+            if (c->is_timer) {
+                json_real(j, "cycles", r->machine ? c->cycles : NAN);
+                json_u64(j, "intervals", c->intervals);
+                json_u64(j, "least", c->least);
+                json_u64(j, "most", c->most);
+            }
+            json_object_end(j);
+        }
+        json_array_end(j);
+        put_trace(j, p);
+        json_object_end(j);
+    }
+    json_array_end(j);
+}
+
+static void put_maps(struct json *j, const struct monster_result *r)
+{
+    static const char *const kinds[] = {"fetches", "reads", "writes"};
+    json_array(j, "maps");
+    for (size_t i = 0; i < r->maps.len; i++) {
+        const struct monster_map *m = &r->maps.data[i];
+        json_object(j, NULL);
+        json_str(j, "policy", m->name);
+        json_u64(j, "bins", m->bins);
+        json_object(j, "misses");
+        for (int k = 0; k < MONSTER_MODE_COUNT; k++) {
+            json_object(j, monster_mode_name((enum monster_mode)k));
+            for (int n = 0; n < 3; n++)
+                json_u64(j, kinds[n], m->misses[k][n]);
+            json_object_end(j);
+        }
+        json_object_end(j);
+        json_object_end(j);
+    }
+    json_array_end(j);
+}
+
 static void put_functions(struct json *j, const struct monster_result *r)
 {
     json_array(j, "functions");
@@ -167,6 +236,8 @@ void monster_put_json(const struct monster_result *r, struct strbuf *out)
     put_head(&j, r, &s);
     put_regions(&j, r, &s);
     put_processes(&j, r);
+    put_maps(&j, r);
+    put_programs(&j, r);
     put_functions(&j, r);
     json_object_end(&j);
     str_puts(out, "\n");

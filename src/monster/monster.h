@@ -29,6 +29,28 @@ struct monster_process {
     const char *name;
     struct monster_totals of[MONSTER_MODE_COUNT];
 };
+struct monster_counter { /* of a state machine */
+    const char *name;
+    bool is_timer;
+    uint64_t value; /* of a timer instructions */
+    uint64_t intervals, least, most;
+    double cycles; /* 0 without a machine */
+};
+struct monster_entry { /* of a trace */
+    uint64_t instructions, pc, pid, address;
+    const char *state, *pattern;
+};
+struct monster_program {
+    const char *name;
+    VEC(struct monster_counter) counters;
+    VEC(struct monster_entry) trace;
+    uint64_t trace_lost;
+};
+struct monster_map { /* a policy of mapping pages, and the misses of the nearest caches with it */
+    const char *name;
+    uint64_t misses[MONSTER_MODE_COUNT][3]; /* fetches by lines, reads, writes */
+    uint64_t bins;
+};
 struct monster_result {
     struct arena *arena;
     const char *path, *command, *kernel, *version; /* of the guest's kernel; of mtool */
@@ -43,6 +65,8 @@ struct monster_result {
     struct monster_totals total[MONSTER_MODE_COUNT];
     VEC(struct monster_process) processes;
     VEC(struct monster_function) functions;
+    VEC(struct monster_program) programs;
+    VEC(struct monster_map) maps;
 };
 /* Of a file. NULL after one line: it is not there, no result of ours, not whole. */
 struct monster_result *monster_read(const char *path);
@@ -93,9 +117,13 @@ struct monster_options {
     const char *const *argv; /* ends in NULL */
     const char *const *files;
     size_t file_count;
-    const char *machine; /* a description's file, a shipped one's name, or NULL: count only */
-    uint64_t memory_mb;  /* 0: as much as the files need, and 512 */
-    double limit_s;      /* 0: 600 */
+    const char *machine;         /* a description's file, a shipped one's name, or NULL: count only */
+    const char *const *programs; /* of state machines: files, or names of those that are built in */
+    size_t program_count;
+    const char *maps;   /* policies of mapping pages, with commas; NULL: none */
+    bool analyser;      /* with the limits of 1992 */
+    uint64_t memory_mb; /* 0: as much as the files need, and 512 */
+    double limit_s;     /* 0: 600 */
     bool is_virtual, user_only, kernel_only;
 };
 /* What it wrote to its standard output and error is passed on. *result: the text of the result, the caller's. 0, or

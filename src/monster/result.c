@@ -96,6 +96,79 @@ static int take_process(struct reader *p, char *rest)
     return 0;
 }
 
+static struct monster_program *last_program(struct reader *p)
+{
+    return p->r->programs.len ? &p->r->programs.data[p->r->programs.len - 1] : NULL;
+}
+
+static int take_program(struct reader *p, char *rest)
+{
+    struct monster_program q = {.name = arena_strdup(p->r->arena, rest)};
+    VEC_PUSH(&p->r->programs, q);
+    return 0;
+}
+
+static char *take_word(char **at)
+{
+    char *word = *at + strspn(*at, " ");
+    *at = word + strcspn(word, " ");
+    if (**at)
+        *(*at)++ = 0;
+    return word;
+}
+
+static int take_counted(struct reader *p, char *rest, bool is_timer)
+{
+    struct monster_counter c = {.is_timer = is_timer};
+    if (!last_program(p))
+        return wrong(p, "a counter before the first program");
+    c.name = arena_strdup(p->r->arena, take_word(&rest));
+    c.value = take_number(&rest, 10);
+    c.intervals = take_number(&rest, 10);
+    c.least = take_number(&rest, 10);
+    c.most = take_number(&rest, 10);
+    c.cycles = strtod(rest, NULL);
+    VEC_PUSH(&last_program(p)->counters, c);
+    return 0;
+}
+
+static int take_counter(struct reader *p, char *rest) { return take_counted(p, rest, false); }
+static int take_timer(struct reader *p, char *rest) { return take_counted(p, rest, true); }
+
+static int take_traced(struct reader *p, char *rest)
+{
+    if (!last_program(p))
+        return wrong(p, "a trace before the first program");
+    take_number(&rest, 10);
+    last_program(p)->trace_lost = take_number(&rest, 10);
+    return 0;
+}
+
+static int take_trace(struct reader *p, char *rest)
+{
+    struct monster_entry e = {.instructions = take_number(&rest, 10)};
+    if (!last_program(p))
+        return wrong(p, "a trace before the first program");
+    e.pc = take_number(&rest, 16);
+    e.pid = take_number(&rest, 10);
+    e.address = take_number(&rest, 16);
+    e.state = arena_strdup(p->r->arena, take_word(&rest));
+    e.pattern = arena_strdup(p->r->arena, take_word(&rest));
+    VEC_PUSH(&last_program(p)->trace, e);
+    return 0;
+}
+
+static int take_map(struct reader *p, char *rest)
+{
+    struct monster_map m = {.name = arena_strdup(p->r->arena, take_word(&rest))};
+    for (int k = 0; k < MONSTER_MODE_COUNT; k++)
+        for (int i = 0; i < 3; i++)
+            m.misses[k][i] = take_number(&rest, 10);
+    m.bins = take_number(&rest, 10);
+    VEC_PUSH(&p->r->maps, m);
+    return 0;
+}
+
 static int take_total(struct reader *p, char *rest)
 {
     bool is_kernel = strncmp(rest, "kernel", 6) == 0;
@@ -181,6 +254,8 @@ static const struct {
     {"caches", take_caches},   {"levels", take_levels},   {"width", take_width},       {"ghz", take_ghz},
     {"shift", take_shift},     {"clock", take_clock_ns},  {"end", take_end},           {"total", take_total},
     {"process", take_process}, {"columns", take_columns}, {"function", take_function}, {"whole", take_whole},
+    {"map", take_map},         {"program", take_program}, {"counter", take_counter},   {"timer", take_timer},
+    {"traced", take_traced},   {"trace", take_trace},
 };
 
 static int take_line(struct reader *p, char *line)
@@ -244,6 +319,12 @@ void monster_free(struct monster_result *r)
     VEC_FREE(&r->levels);
     VEC_FREE(&r->processes);
     VEC_FREE(&r->functions);
+    for (size_t i = 0; i < r->programs.len; i++) {
+        VEC_FREE(&r->programs.data[i].counters);
+        VEC_FREE(&r->programs.data[i].trace);
+    }
+    VEC_FREE(&r->programs);
+    VEC_FREE(&r->maps);
     arena_free(r->arena);
     free(r);
 }

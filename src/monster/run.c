@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  * A command run in the guest: the steps. */
-#include "monster/monster.h"
+#include "monster/impl.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -162,9 +162,31 @@ static int find_machine(struct job *j, const char *wanted)
                                    wanted);
 }
 
+static int check_maps(const struct job *j)
+{
+    static const char *const names[] = {
+#define MAP(id, name, text) name,
+#include "wire/maps.def"
+#undef MAP
+    };
+    char *list = arena_strdup(j->a, j->o->maps), *state = NULL;
+    if (!j->o->machine)
+        return diag_error("monster run: --maps needs caches: --model");
+    for (char *name = strtok_r(list, ",", &state); name; name = strtok_r(NULL, ",", &state)) {
+        bool is_known = false;
+        for (size_t i = 0; i < ARRAY_LEN(names); i++)
+            is_known |= strcmp(names[i], name) == 0;
+        if (!is_known)
+            return diag_error("monster run: there is no mapping policy '%s': real, colour, hop, best, random", name);
+    }
+    return 0;
+}
+
 static int choose_machine(struct job *j)
 {
     struct machine *m;
+    if (j->o->maps && check_maps(j) < 0)
+        return -1;
     if (!j->o->machine)
         return 0;
     if (find_machine(j, j->o->machine) < 0 || machine_read(j->machine, &m) < 0)
@@ -194,9 +216,13 @@ static int write_settings(const struct job *j)
                (unsigned long long)j->guest->task_comm, (unsigned long long)j->guest->task_mm);
     if (j->machine)
         str_printf(&s, "machine %s\n", j->machine);
+    if (j->o->maps)
+        str_printf(&s, "maps %s\n", j->o->maps);
     str_puts(&s, j->o->is_virtual ? "virtual\n" : "");
     str_puts(&s, j->o->user_only ? "user-only\n" : j->o->kernel_only ? "kernel-only\n" : "");
-    int rc = write_part(j->boot.settings, &s);
+    int rc = monster_programs_write(j->o, j->guest->symbols, part(j, "modules"), part(j, "programs"), &s);
+    if (rc == 0)
+        rc = write_part(j->boot.settings, &s);
     str_free(&s);
     return rc;
 }
@@ -230,8 +256,8 @@ static int make_guest(struct job *j)
     j->boot.settings = part(j, "settings");
     j->boot.shift = shift_of(j->ghz);
     j->boot.limit_s = j->o->limit_s > 0 ? j->o->limit_s : LIMIT_S;
-    if (choose_memory(j) < 0 || add_command(j) < 0 || write_settings(j) < 0 ||
-        guest_archive_write(j->tree, j->boot.archive) < 0 || guest_modules_write(j->tree, part(j, "modules")) < 0)
+    if (choose_memory(j) < 0 || add_command(j) < 0 || guest_modules_write(j->tree, part(j, "modules")) < 0 ||
+        write_settings(j) < 0 || guest_archive_write(j->tree, j->boot.archive) < 0)
         return -1;
     return 0;
 }

@@ -128,6 +128,55 @@ static void put_functions(struct arena *a, const struct monster_result *r, size_
         str_printf(out, "  %zu more functions; --all prints them\n", r->functions.len - top);
 }
 
+enum { TRACE_SHOWN = 10 };
+
+static void put_counter(struct arena *a, const struct monster_result *r, const struct monster_counter *c,
+                        struct strbuf *out)
+{
+    str_printf(out, "    %-20s %18s", c->name, monster_grouped(a, (double)c->value));
+    if (c->is_timer)
+        str_printf(out, " instructions in %s intervals of %s to %s", monster_grouped(a, (double)c->intervals),
+                   monster_grouped(a, (double)c->least), monster_grouped(a, (double)c->most));
+    if (c->is_timer && r->machine)
+        str_printf(out, ", %s cycles", monster_grouped(a, c->cycles));
+    str_puts(out, "\n");
+}
+
+static void put_programs(struct arena *a, const struct monster_result *r, struct strbuf *out)
+{
+    for (size_t i = 0; i < r->programs.len; i++) {
+        const struct monster_program *p = &r->programs.data[i];
+        str_printf(out, "\n  state machine %s\n", str_printable(a, p->name));
+        for (size_t k = 0; k < p->counters.len; k++)
+            put_counter(a, r, &p->counters.data[k], out);
+        for (size_t k = 0; k < p->trace.len && k < TRACE_SHOWN; k++) {
+            const struct monster_entry *e = &p->trace.data[k];
+            str_printf(out, "    at %s: %s in state %s, process %llu, pc %#llx\n",
+                       monster_grouped(a, (double)e->instructions), e->pattern, e->state, (unsigned long long)e->pid,
+                       (unsigned long long)e->pc);
+        }
+        if (p->trace.len > TRACE_SHOWN)
+            str_printf(out, "    %zu more entries; --json prints them\n", p->trace.len - TRACE_SHOWN);
+        if (p->trace_lost)
+            str_printf(out, "    %s entries had no room\n", monster_grouped(a, (double)p->trace_lost));
+    }
+}
+
+static void put_maps(struct arena *a, const struct monster_result *r, struct strbuf *out)
+{
+    if (r->maps.len)
+        str_printf(out, "\n  %-14s %13s %13s %13s %13s %13s %13s   misses, %llu bins\n", "page mapping", "user fetch",
+                   "read", "write", "kernel fetch", "read", "write", (unsigned long long)r->maps.data[0].bins);
+    for (size_t i = 0; i < r->maps.len; i++) {
+        const struct monster_map *m = &r->maps.data[i];
+        str_printf(out, "  %-14s", m->name);
+        for (int k = 0; k < MONSTER_MODE_COUNT; k++)
+            for (int kind = 0; kind < 3; kind++)
+                str_printf(out, " %13s", monster_grouped(a, (double)m->misses[k][kind]));
+        str_puts(out, "\n");
+    }
+}
+
 void monster_put_text(const struct monster_result *r, size_t top, struct strbuf *out)
 {
     struct arena *a = arena_new();
@@ -141,6 +190,8 @@ void monster_put_text(const struct monster_result *r, size_t top, struct strbuf 
         put_stalls(a, &s, out);
         put_misses(a, r, &s, out);
     }
+    put_maps(a, r, out);
+    put_programs(a, r, out);
     put_processes(a, r, out);
     put_functions(a, r, top, out);
     arena_free(a);

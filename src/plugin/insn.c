@@ -4,7 +4,7 @@
 #include "plugin/plugin.h"
 
 enum trait { UNKNOWN, ORDINARY, MOVES, SYSTEM, FLOATS };
-enum { MNEMONICS_MAX = 4096 };
+enum { MNEMONICS_MAX = 4096, NO_WORK = WIRE_MARKERS + 1 };
 
 static const char *const system_names[] = {
     "in",       "out",      "insb",      "insw",     "insd",     "outsb",      "outsw",      "outsd",    "cli",
@@ -77,7 +77,7 @@ static bool is_system_mov(const uint8_t *bytes, const struct x86_insn *x)
     return x->len >= at + 3 && bytes[at] == 0x0f && bytes[at + 1] >= 0x20 && bytes[at + 1] <= 0x23;
 }
 
-/* What it does beside its accesses; WIRE_MIX_COUNT: nothing. */
+/* The class of what it does beside its accesses; NO_WORK: nothing. */
 static unsigned work_of(const uint8_t *bytes, const struct x86_insn *x, bool reaches_memory)
 {
     if (x->props & X86_PROP_NOP)
@@ -108,7 +108,7 @@ static unsigned work_of(const uint8_t *bytes, const struct x86_insn *x, bool rea
     bool moves =
         t == MOVES || x->op == X86_OP_MOV || x->op == X86_OP_MOVSXD || x->op == X86_OP_PUSH || x->op == X86_OP_POP;
     if (moves && reaches_memory)
-        return WIRE_COLUMN_COUNT;
+        return NO_WORK;
     return t == FLOATS ? WIRE_FLOAT : WIRE_ALU;
 }
 
@@ -153,11 +153,11 @@ void insn_describe(const uint8_t *bytes, size_t len, uint64_t vaddr, struct insn
     unsigned work = work_of(bytes, x, loads || stores);
     out->mix[WIRE_LOADS - WIRE_NOPS] = loads;
     out->mix[WIRE_STORES - WIRE_NOPS] = stores;
-    if (work < WIRE_COLUMN_COUNT)
+    if (work <= WIRE_MARKERS)
         out->mix[work - WIRE_NOPS] = 1;
-    out->operations = (uint8_t)(loads + stores + (work < WIRE_COLUMN_COUNT));
+    out->operations = (uint8_t)(loads + stores + (work <= WIRE_MARKERS));
     /* a move from memory to memory, push and call have two places; whatever works on memory has one */
-    out->is_modify = loads && stores && work < WIRE_COLUMN_COUNT && !(x->props & X86_PROP_STACK);
+    out->is_modify = loads && stores && work <= WIRE_MARKERS && !(x->props & X86_PROP_STACK);
     out->special = work == WIRE_SYSTEM ? special_of(bytes, x) : INSN_PLAIN;
     out->may_leave = loads || stores || work == WIRE_SYSTEM || x->op == X86_OP_DIV || x->op == X86_OP_IDIV;
 }

@@ -14,7 +14,7 @@
 
 enum { MEMO_PAGES = 4096, PAGE_SHIFT = 12, WORD = 8, BUFFER_MAX = 256 };
 
-bool model_is_wanted;
+bool model_is_wanted, model_missed_data, model_missed_tlb;
 struct machine *model_machine;
 
 struct filter {     /* of a nearest level */
@@ -44,6 +44,7 @@ static struct {
     double stalls;
     double done[BUFFER_MAX], last_done; /* write buffer: when each entry has been written */
     uint64_t last_written;              /* its page */
+    uint64_t missed_lines;              /* of the last segment, a bit each */
     unsigned entries, next;
     double drain, drain_page;
 } the;
@@ -156,6 +157,8 @@ int model_make(void)
     the.tlb_age = 1;
     make_penalties();
     make_tlb(model_machine);
+    if (settings.maps && maps_make(&the.config) < 0)
+        return -1;
     model_is_wanted = true;
     return 0;
 }
@@ -245,6 +248,7 @@ static void reach_tlb(struct row *row, bool is_kernel, uint64_t vaddr, enum cach
     if (!missed)
         return;
     the.tlb_age++;
+    model_missed_tlb = true;
     row->of[WIRE_TLB_MISSES]++;
     model_stall(row, is_kernel, WIRE_STALL_TLB, missed & 2 ? the.tlb_far_penalty : the.tlb_penalty);
 }
@@ -271,6 +275,8 @@ static struct memo *memo_of(qemu_plugin_meminfo_t info, uint64_t vaddr)
     if (!h || qemu_plugin_hwaddr_is_io(h))
         return NULL;
     *m = (struct memo){page + 1, qemu_plugin_hwaddr_phys_addr(h) - vaddr, 0};
+    if (maps_are_wanted)
+        maps_note(vaddr, vaddr + m->distance);
     return m;
 }
 
@@ -285,15 +291,36 @@ void model_append(struct segment *s, unsigned at, size_t len)
         s->joined |= 1ull << line;
 }
 
+bool model_missed_fetch(const struct segment *s, unsigned at, size_t len)
+{
+    uint64_t base = settings.is_virtual ? s->vaddr : s->physical, begin = base >> the.code.shift;
+    uint64_t first = ((base + at) >> the.code.shift) - begin, last = ((base + at + len - 1) >> the.code.shift) - begin;
+    for (uint64_t k = first; k <= last && k < 64; k++)
+        if (the.missed_lines >> k & 1)
+            return true;
+    return false;
+}
+
+static void fetch_mapped(const struct segment *s)
+{
+    uint64_t line = s->physical >> the.code.shift, last = (s->physical + s->bytes - 1) >> the.code.shift;
+    maps_note(s->vaddr, s->physical);
+    for (; line <= last; line++)
+        maps_reach(line << the.code.shift, 1, CACHE_FETCH, s->is_kernel);
+}
+
 void model_segment(unsigned vcpu, void *segment)
 {
     struct segment *s = segment;
     (void)vcpu;
+    the.missed_lines = 0;
     if (s->slow_count && plugin_is_counting)
         float_run(s, model_now());
     if (!the.code.last || is_left_out(s->is_kernel))
         return;
     pass_tlb(s->row, s->is_kernel, s->vaddr, CACHE_FETCH, NULL);
+    if (maps_are_wanted)
+        fetch_mapped(s);
     uint64_t base = settings.is_virtual ? s->vaddr : s->physical, line = base >> the.code.shift;
     uint64_t last = (base + s->bytes - 1) >> the.code.shift;
     unsigned before = 0;
@@ -306,6 +333,7 @@ void model_segment(unsigned vcpu, void *segment)
         unsigned counted = k < 64 && s->joined >> k & 1 ? missed & ~before : missed;
         if (counted)
             count_misses(s->row, counted, 1, WIRE_FETCH_MISSES);
+        the.missed_lines |= (uint64_t)(missed && k < 64) << (k & 63);
         if (missed)
             model_stall(s->row, s->is_kernel, WIRE_STALL_FETCH, the.penalty[1][missed]);
         before = missed;
@@ -354,6 +382,7 @@ static void count_reference(const struct site *s, uint64_t address, unsigned byt
         s->row->of[stores ? WIRE_WRITES : WIRE_READS]++;
         missed = reach_data(address, bytes, kind);
     }
+    model_missed_data = missed;
     if (missed)
         count_misses(s->row, missed, 0, stores ? WIRE_WRITE_MISSES : WIRE_READ_MISSES);
     if (stores)
@@ -371,6 +400,7 @@ void model_access(unsigned vcpu, qemu_plugin_meminfo_t info, uint64_t vaddr, voi
     bool is_processors = !s->is_kernel && (int64_t)vaddr < 0; /* an exception's frame: no instruction's */
     if (is_processors || is_left_out(s->is_kernel))
         return;
+    model_missed_data = model_missed_tlb = false;
     struct memo *m = memo_of(info, vaddr);
     if (!m) {
         s->row->of[WIRE_UNCACHED]++;
@@ -379,6 +409,14 @@ void model_access(unsigned vcpu, qemu_plugin_meminfo_t info, uint64_t vaddr, voi
         return;
     }
     pass_tlb(s->row, s->is_kernel, vaddr, stores ? CACHE_WRITE : CACHE_READ, m);
+    if (!settings.is_virtual) /* what lies beyond the page's end is in a frame that is not known here: left out */
+        bytes = (unsigned)min_u64(bytes, (1u << PAGE_SHIFT) - (vaddr & ((1u << PAGE_SHIFT) - 1)));
+    if (maps_are_wanted && !(stores && s->is_modify))
+        maps_reach(vaddr + m->distance, bytes,
+                   s->is_modify ? CACHE_MODIFY
+                   : stores     ? CACHE_WRITE
+                                : CACHE_READ,
+                   s->is_kernel);
     count_reference(s, settings.is_virtual ? vaddr : vaddr + m->distance, bytes, stores);
 }
 

@@ -159,8 +159,12 @@ static struct function *function_at(const function_vec *v, uint64_t address)
     return i ? &v->data[i - 1] : NULL;
 }
 
+static const char *last_name = "";
+const char *places_name(void) { return last_name; }
+
 static struct row *row_of(struct function *f, bool is_kernel)
 {
+    last_name = f ? f->name : "";
     if (!f)
         return &unknown[is_kernel];
     if (!f->row)
@@ -182,6 +186,7 @@ static struct row *user_row(uint64_t vaddr, const void *host, uint64_t *begin)
     const uint8_t *page = ram_at(ALIGN_DOWN(ram_address_of(host), (uint64_t)PAGE), PAGE);
     uint64_t i, offset;
     *begin = 0;
+    last_name = "";
     if (ram_address_of(host) == RAM_NOWHERE || !page || !map_get(&page_of, hash_of(page), &i))
         return &unknown[false];
     struct module *m = &modules.data[pages.data[i].module];
@@ -219,6 +224,28 @@ uint64_t places_kernel_function(const char *name)
             return kernel.data[i].address;
     }
     return 0;
+}
+
+bool places_function(void *none, size_t i, const char **name, uint64_t *first, uint64_t *last)
+{
+    (void)none;
+    *first = 1;
+    *last = 0;
+    if (i < kernel.len) {
+        *name = kernel.data[i].name;
+        *first = kernel.data[i].address;
+        while (++i < kernel.len && kernel.data[i].address == *first)
+            ;
+        *last = i < kernel.len ? kernel.data[i].address - 1 : *first;
+        return true;
+    }
+    i -= kernel.len;
+    for (size_t m = 0; m < modules.len; i -= modules.data[m++].functions.len)
+        if (i < modules.data[m].functions.len) {
+            *name = modules.data[m].functions.data[i].name;
+            return true;
+        }
+    return false;
 }
 
 /* ---- written ---- */

@@ -57,6 +57,7 @@ static void on_end(unsigned vcpu, void *none)
     if (!plugin_is_counting)
         return;
     plugin_is_counting = false;
+    watch_end();
     segments_sum();
     system_end();
 }
@@ -123,6 +124,8 @@ QEMU_EXPORTED int qemu_plugin_install(qemu_plugin_id_t id, const qemu_info_t *in
     if (settings.output && system_missing())
         return diag_error("the guest's kernel has no symbol %s", system_missing());
     if (settings.machine && model_make() < 0)
+        return -1;
+    if (settings.programs.len && watch_read() < 0)
         return -1;
     qemu_plugin_register_vcpu_tb_trans_cb(id, on_translate);
     return 0;

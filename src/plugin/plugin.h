@@ -24,7 +24,9 @@
 struct settings {                 /* texts live as long as the process */
     const char *output, *streams; /* file of the result; folder of the streams' files */
     const char *symbols, *modules;
+    const char *maps;                      /* policies, with commas; NULL: none */
     const char *machine;                   /* NULL: count only */
+    VEC(const char *) programs;            /* files of state machines */
     uint64_t ram_bytes, region;            /* the guest's memory; where in it the region is */
     uint64_t task_pid, task_comm, task_mm; /* offsets in struct task_struct */
     bool is_virtual;                       /* caches are reached by virtual addresses */
@@ -55,6 +57,9 @@ struct row *places_row(uint64_t vaddr, const void *host, uint64_t *function);
 uint64_t places_kernel_symbol(const char *name); /* 0: there is none */
 /* Of a kernel's function, also one whose name goes on with ".isra.0" and its like; 0: none. */
 uint64_t places_kernel_function(const char *name);
+/* The i-th function, the kernel's first; of user code the range is empty. */
+bool places_function(void *none, size_t i, const char **name, uint64_t *first, uint64_t *last);
+const char *places_name(void); /* of the function that places_row found last; "" unknown */
 void places_write(FILE *f);
 
 /* ---- insn.c ---- */
@@ -124,8 +129,19 @@ void model_segment(unsigned vcpu, void *segment);
 void model_access(unsigned vcpu, qemu_plugin_meminfo_t info, uint64_t vaddr, void *site);
 void model_forget_pages(unsigned vcpu, void *none); /* addresses may be mapped anew */
 void model_write(FILE *f);
+/* What the last access missed; whether the fetch of those bytes of the last segment did. */
+extern bool model_missed_data, model_missed_tlb;
+bool model_missed_fetch(const struct segment *s, unsigned at, size_t len);
 double model_now(void); /* cycles since the begin */
 void model_stall(struct row *row, bool is_kernel, enum wire_column cause, double cycles);
+
+/* ---- maps.c ---- */
+
+extern bool maps_are_wanted;
+int maps_make(const struct cache_config *config); /* -1 after one line */
+void maps_note(uint64_t vaddr, uint64_t physical);
+void maps_reach(uint64_t physical, unsigned bytes, enum cache_kind kind, bool is_kernel);
+void maps_write(FILE *f);
 
 /* ---- float.c ---- */
 
@@ -144,6 +160,18 @@ void system_end(void);
 void system_hook(struct qemu_plugin_insn *insn, uint64_t vaddr, uint64_t function, bool stores);
 const char *system_missing(void); /* what could not be found, or NULL */
 void system_write(FILE *f);
+
+/* ---- watch.c: state machines ---- */
+
+extern bool watch_is_wanted;
+int watch_read(void); /* -1 after one line */
+/* The k-th instruction of a segment: what watches it waits until watch_register, when the segment is whole. */
+void watch_instruction(struct qemu_plugin_insn *insn, const struct insn *i, struct segment *s, const uint8_t *bytes,
+                       size_t len, uint64_t function);
+void watch_register(void);
+void watch_process(uint64_t pid, const char *name);
+void watch_end(void);
+void watch_write(FILE *f);
 
 /* ---- result.c ---- */
 

@@ -13,6 +13,8 @@ static void write_all(FILE *f)
     fprintf(f, "clock %llu\n", (unsigned long long)(r->end_ns - r->begin_ns));
     model_write(f);
     system_write(f);
+    maps_write(f);
+    watch_write(f);
     places_write(f);
     fprintf(f, "whole\n");
 }

@@ -60,6 +60,7 @@ static void finish(struct segment *s, struct qemu_plugin_insn *first)
     }
     if (model_is_wanted)
         qemu_plugin_register_vcpu_insn_exec_cb(first, model_segment, QEMU_PLUGIN_CB_NO_REGS, s);
+    watch_register();
     qemu_plugin_register_vcpu_insn_exec_inline(first, QEMU_PLUGIN_INLINE_ADD_U64, &s->runs, 1);
     qemu_plugin_register_vcpu_insn_exec_inline(first, QEMU_PLUGIN_INLINE_ADD_U64, &t->instructions, s->instructions);
     if (model_is_wanted)
@@ -122,6 +123,8 @@ void segments_translate(struct qemu_plugin_tb *tb)
         if (model_is_wanted)
             model_append(s, s->bytes, len);
         append(s, &i, vaddr, len);
+        if (watch_is_wanted)
+            watch_instruction(insn, &i, s, bytes, len, function);
         if (model_is_wanted)
             add_model(insn, &i, s, bytes, len, &products);
         system_hook(insn, vaddr, function, i.x.stores > 0);

@@ -7,12 +7,13 @@
 
 struct settings settings;
 
-enum kind { TEXT, NUMBER, FLAG };
+enum kind { TEXT, NUMBER, FLAG, TEXTS };
 static const struct {
     const char *key;
     enum kind kind;
     void *at;
 } keys[] = {
+    {"program", TEXTS, &settings.programs},       {"maps", TEXT, &settings.maps},
     {"output", TEXT, &settings.output},           {"streams", TEXT, &settings.streams},
     {"symbols", TEXT, &settings.symbols},         {"modules", TEXT, &settings.modules},
     {"machine", TEXT, &settings.machine},         {"ram-bytes", NUMBER, &settings.ram_bytes},
@@ -33,6 +34,8 @@ static int set(const char *path, char *line)
             continue;
         if (keys[i].kind == TEXT)
             *(const char **)keys[i].at = xstrdup(value);
+        else if (keys[i].kind == TEXTS)
+            VEC_PUSH(&settings.programs, xstrdup(value));
         else if (keys[i].kind == NUMBER)
             *(uint64_t *)keys[i].at = strtoull(value, NULL, 0);
         else

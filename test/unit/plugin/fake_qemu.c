@@ -104,4 +104,11 @@ void system_hook(struct qemu_plugin_insn *insn, uint64_t vaddr, uint64_t functio
 {
     (void)insn, (void)vaddr, (void)function, (void)stores;
 }
+bool watch_is_wanted;
+void watch_instruction(struct qemu_plugin_insn *insn, const struct insn *i, struct segment *s, const uint8_t *bytes,
+                       size_t len, uint64_t function)
+{
+    (void)insn, (void)i, (void)s, (void)bytes, (void)len, (void)function;
+}
+void watch_register(void) {}
 void plugin_mark(struct qemu_plugin_insn *insn, uint16_t mark) { (void)insn, (void)mark; }
