@@ -35,10 +35,11 @@ timed() { timed=' (timed)' "$@"; }
 build() {
     local out=$1 source=$PROGRAMS/$2 how
     shift 2
+    # shellcheck disable=SC2206 # a compiler, and options of it
     case $source in
-    *.c) how=("${CC:-gcc}" -g -O2 -I "$PROGRAMS" "$source" "$@") ;;
-    *.cc) how=("${CXX:-g++}" -g -O2 -I "$PROGRAMS" "$source" "$@") ;;
-    *.f90) how=("${FC:-gfortran}" -g -O2 -J . "$source" "$@") ;;
+    *.c) how=(${CC:-gcc} -g -O2 -I "$PROGRAMS" "$source" "$@") ;;
+    *.cc) how=(${CXX:-g++} -g -O2 -I "$PROGRAMS" "$source" "$@") ;;
+    *.f90) how=(${FC:-gfortran} -g -O2 -J . "$source" "$@") ;;
     esac
     "${how[@]}" -o "$out" || { not_ok "build of $out" "see above"; return 1; }
     mkdir -p linked && rm -f "linked/${out##*/}" && declare -p how >"linked/${out##*/}.how" # for run_linked
