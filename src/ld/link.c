@@ -244,18 +244,38 @@ static const char *put_counts(struct job *j)
     return path;
 }
 
-/* The words for the linker, at most two. False: there is no room for the files. */
+static const char *put_tool(struct job *j)
+{
+    struct strbuf out = {0};
+    str_put(&out, j->l->tool->runtime, j->l->tool->runtime_len);
+    const char *path = ld_copies_put(&j->copies, j->inputs.len, "mtool-tool.o", &out);
+    str_free(&out);
+    return path;
+}
+
+/* Where the compiler's last object stands, whose unwind table is the mark behind all of them: what has one of its own
+ * must be in front of it. Else behind all words. */
+static size_t find_end(const struct job *j)
+{
+    for (size_t i = j->line.inputs.len; i-- > 0;) {
+        const struct ld_input *in = &j->line.inputs.data[i];
+        if (in->path && !in->is_library && !strncmp(file_base_name(in->path), "crtend", 6))
+            return in->arg;
+    }
+    return j->line.args.len;
+}
+
+/* Adds words for the linker, at most two, to as many as the line has. False: there is no room for the files. */
 static bool put_runtime(struct job *j, const char **words)
 {
-    const struct ld_tool *tool = j->l->tool;
-    words[0] = put_counts(j);
-    if (words[0] && tool->runtime) {
-        struct strbuf out = {0};
-        str_put(&out, tool->runtime, tool->runtime_len);
-        words[1] = ld_copies_put(&j->copies, j->inputs.len, "mtool-tool.o", &out);
-        str_free(&out);
+    size_t n = j->line.args.len, end = find_end(j);
+    const char *counts = put_counts(j), *tool = j->l->tool->runtime ? put_tool(j) : NULL;
+    if (tool) {
+        memmove(words + end + 1, words + end, (n++ - end) * sizeof *words);
+        words[end] = tool;
     }
-    return words[0] && (words[1] || !tool->runtime);
+    words[n] = counts; /* its page of counters is the last */
+    return counts && (tool || !j->l->tool->runtime);
 }
 
 /* ---- the line ---- */
@@ -278,7 +298,7 @@ static const char **make_line(struct job *j)
     }
     if (!j->l->tool->extension) /* its programs write nothing */
         return argv;
-    return put_runtime(j, argv + 1 + j->line.args.len) ? argv : NULL;
+    return put_runtime(j, argv + 1) ? argv : NULL;
 }
 
 static bool has_bytes(int fd) { return lseek(fd, 0, SEEK_END) > 0; }
