@@ -93,12 +93,12 @@ static uint32_t penalty_of(enum cache_side side, unsigned missed)
 {
     double nearest = latency_of_level(0), found = 0;
     unsigned seen = 0;
-    for (unsigned i = 0; i < the.config.count && !found; i++)
+    for (unsigned i = 0; i < the.config.count && found == 0; i++)
         if (the.config.levels[i].side & side && seen++ < 64 && !(missed >> i & 1))
             found = latency_of_level(i);
     if (!missed)
         return 0;
-    if (!found)
+    if (found == 0)
         found = latency_of("memory");
     return (uint32_t)lround(fmax(found - nearest, 0));
 }
