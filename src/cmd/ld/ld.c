@@ -158,6 +158,22 @@ static void say_scheduled(const struct summary *s)
         diag_note("%u sections or objects are taken over as they are; -v names them", s->left);
 }
 
+static void say_linked(const struct cmd_args *a, const struct summary *s, const struct ld_tool *tool)
+{
+    const char *next = "";
+    if (s->counted && tool->id == LD_TOOL_TRACE)
+        next = "; run 'mtool ld-trace -- PROGRAM'";
+    else if (s->counted)
+        next = arena_printf(a->arena, "; run the program, then 'mtool %s PROGRAM PROGRAM.*.%s'",
+                            tool->id == LD_TOOL_BLOCKS ? "blocks" : "ld-report", tool->extension);
+    if (tool->id == LD_TOOL_TRACE)
+        diag_note("%u of %u links can be traced: %llu of %llu functions%s", s->counted, s->links,
+                  (unsigned long long)s->moved, (unsigned long long)s->funcs, next);
+    else
+        diag_note("%u of %u links counted: %llu of %llu functions, %llu counters%s", s->counted, s->links,
+                  (unsigned long long)s->moved, (unsigned long long)s->funcs, (unsigned long long)s->counters, next);
+}
+
 /* Of a build that failed only what it linked. */
 static void say_summary(const struct cmd_args *a, const char *folder, bool is_done)
 {
@@ -184,12 +200,7 @@ static void say_summary(const struct cmd_args *a, const char *folder, bool is_do
         say_scheduled(&s);
         return;
     }
-    bool blocks = tool->id == LD_TOOL_BLOCKS;
-    diag_note("%u of %u links counted: %llu of %llu functions, %llu counters%s", s.counted, s.links,
-              (unsigned long long)s.moved, (unsigned long long)s.funcs, (unsigned long long)s.counters,
-              s.counted ? arena_printf(a->arena, "; run the program, then 'mtool %s PROGRAM PROGRAM.*.%s'",
-                                       blocks ? "blocks" : "ld-report", tool->extension)
-                        : "");
+    say_linked(a, &s, tool);
     if (s.left && !diag_verbose)
         diag_note("%u sections or objects are taken over as they are; -v names them", s.left);
 }
