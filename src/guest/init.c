@@ -117,6 +117,8 @@ static struct command read_command(void)
 {
     size_t len;
     char *at = read_whole(WIRE_COMMAND, &len), *end = at + len, **head = list_of(&at, end, 5);
+    if (!head[1] || !head[4])
+        give_up(WIRE_COMMAND);
     struct command c = {.what = head[0], .folder = head[2], .input = head[3]};
     c.region = strtoul(head[1], NULL, 0);
     c.argc = strtoul(head[4], NULL, 0);

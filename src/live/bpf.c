@@ -346,8 +346,8 @@ static void read_tasks(struct live_bpf *b, struct live_sums *out)
 void live_bpf_stop(struct live_bpf *b, struct live_sums *out)
 {
     int cpus = libbpf_num_possible_cpus();
-    uint64_t now = time_now_ns();
     b->state->is_on = 0;
+    uint64_t now = time_now_ns(); /* behind the last event */
     ring_buffer__consume(b->ring);
     if (cpus > 0) {
         read_calls(b, out, cpus);

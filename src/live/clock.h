@@ -33,9 +33,18 @@ static inline void clock_add_call(void *sums, __u32 number, const struct live_ca
 
 static inline __u64 clock_passed(__u64 from, __u64 to) { return to > from ? to - from : 0; }
 
+/* The time of an event of the thread. Events are not always told in their order (clocks of processors differ a little,
+ * an interrupt comes while an event is being told), and no nanosecond may be charged twice: none is before the last. */
+static inline __u64 clock_at(const struct live_task *t, __u64 now)
+{
+    __u64 last = t->since_ns > t->off_ns ? t->since_ns : t->off_ns;
+    return now > last ? now : last;
+}
+
 /* What passed since the last event, to whoever it belongs. */
 static inline void clock_charge(struct live_task *t, __u64 now, void *sums)
 {
+    now = clock_at(t, now);
     __u64 ns = t->since_ns ? clock_passed(t->since_ns, now) : 0;
     t->since_ns = now;
     t->off_ns = 0; /* it has a processor, whether or not that was told */
@@ -67,6 +76,7 @@ static inline void clock_lose(struct live_task *t)
 /* It gets a processor. */
 static inline void clock_run(struct live_task *t, __u64 now)
 {
+    now = clock_at(t, now);
     __u64 off = t->off_ns ? clock_passed(t->off_ns, now) : 0;
     if (t->was_preempted)
         t->ready_ns += off;
@@ -81,6 +91,7 @@ static inline void clock_run(struct live_task *t, __u64 now)
 
 static inline void clock_stop(struct live_task *t, __u64 now, int is_preempted, void *sums)
 {
+    now = clock_at(t, now);
     clock_charge(t, now, sums);
     t->depth = 0;
     t->since_ns = 0;

@@ -241,9 +241,10 @@ void live_session_stop(struct live_session *s, const struct rusage *usage)
 struct live_result *live_session_finish(struct live_session *s)
 {
     struct live_result *r = s->result;
-    double begun_s = s->sums->begun_ns ? 1e-9 * (double)s->sums->begun_ns : s->began_s;
+    double begun_s = s->sums->begun_ns ? 1e-9 * (double)s->sums->begun_ns : s->began_s,
+           ended_s = s->sums->ended_ns ? 1e-9 * (double)s->sums->ended_ns : s->ended_s;
     struct live_found f = {.scope = s->target.scope,
-                           .wall_s = s->ended_s - begun_s,
+                           .wall_s = ended_s - begun_s,
                            .has_events = has_events(s),
                            .has_turns = s->bpf || s->trace,
                            .sums = s->sums,

@@ -377,8 +377,11 @@ static struct live_task *take_over(struct live_trace *t, struct item *it)
         it->tid = *now ? *now : IDLE_BIT | it->cpu;
     else if (*now && *now != it->tid && map_get(&t->by_tid, *now, &i))
         clock_lose(&t->sums.tasks.data[i]);
+    struct live_task *k = task_of(t, it);
+    if (*now != it->tid && it->kind != KIND_RUN) /* since when it is here was not told */
+        clock_lose(k);
     *now = it->kind == KIND_STOP || it->kind == KIND_PREEMPT ? 0 : it->tid;
-    return task_of(t, it);
+    return k;
 }
 
 static bool is_switch_or_end(enum kind kind) { return kind == KIND_STOP || kind == KIND_PREEMPT || kind == KIND_END; }
@@ -455,6 +458,7 @@ static void apply(struct live_trace *t, struct item *it)
         it->tid = it->value; /* the machine hears it of who forks */
     }
     struct live_task *k = take_over(t, it);
+    it->time_ns = clock_at(k, it->time_ns);
     uint32_t call = k->call ? k->call - 1u : LIVE_CALLS;
     if (!t->sums.begun_ns)
         t->sums.begun_ns = it->time_ns;
@@ -496,8 +500,8 @@ size_t live_trace_poll(const struct live_trace *t, struct pollfd *out, size_t ma
 
 void live_trace_stop(struct live_trace *t, struct live_sums *out)
 {
-    uint64_t now = time_now_ns();
     perf_rings_enable(t->rings, false);
+    uint64_t now = time_now_ns(); /* behind the last event */
     t->sums.lost += perf_rings_are_full(t->rings);
     perf_rings_drain(t->rings, take, t);
     settle(t, UINT64_MAX);

@@ -11,6 +11,10 @@ extern const char *const monster_stall_labels[WIRE_STALL_COUNT];
 const char *monster_grouped(struct arena *a, double x); /* "1,234"; "-" if it is not known */
 const char *monster_fixed(struct arena *a, double x, int digits);
 
+/* ---- profile.c ---- */
+
+extern const char *const monster_stall_keys[WIRE_STALL_COUNT]; /* "read_instruction", ... in JSON and profiles */
+
 /* ---- programs.c ---- */
 
 /* Checks the programs of state machines and writes them below `folder`; a line for each to the plugin's settings. 0, or

@@ -4,8 +4,6 @@
 
 #include <math.h>
 
-static const char *const stall_keys[WIRE_STALL_COUNT] = {
-    "read_instruction", "read_data", "uncached", "write", "float", "tlb"};
 static const char *const column_names[] = {
 #define COLUMN(id, name) name,
 #include "wire/monster.def"
@@ -20,7 +18,7 @@ static void put_stalls(struct json *j, const struct monster_result *r, const uin
     }
     json_object(j, "stalls");
     for (int i = 0; i < WIRE_STALL_COUNT; i++)
-        json_u64(j, stall_keys[i], stalls[i]);
+        json_u64(j, monster_stall_keys[i], stalls[i]);
     json_object_end(j);
 }
 

@@ -111,6 +111,13 @@ void monster_put_json(const struct monster_result *r, struct strbuf *out);
  * figure, or the results lack what it needs. */
 int monster_put_figure(const char *which, struct monster_result *const *r, size_t count, struct strbuf *out);
 
+/* ---- profile.c ---- */
+
+/* As a result of mtool's other jobs, which store and report know; seconds are the described machine's. NULL after one
+ * line: it was run without a machine. */
+struct prof_result;
+struct prof_result *monster_profile(const struct monster_result *r);
+
 /* ---- run.c ---- */
 
 struct monster_options {

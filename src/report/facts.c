@@ -115,6 +115,18 @@ static const char *iterations_per_entry(struct tour *t, const struct prof_object
     return is_known ? figure_real(t->texts, (double)o->iterations / (double)o->entries, 1) : NULL;
 }
 
+static const char *stalls_text(struct tour *t, const struct prof_object *o)
+{
+    const char *text = NULL;
+    for (unsigned c = 0; c < STALL_CAUSES && t->r->stall_count; c++) {
+        double s = stall_seconds(t->r, o->id, NULL, c);
+        if (s > 0)
+            text = arena_printf(t->texts, "%s%s%s %s s", text ? text : "", text ? ", " : "", stall_word(c),
+                                tour_seconds(t, s));
+    }
+    return text;
+}
+
 /* Seconds without an interval that have a word of their own: branches, TLB. */
 static void add_parts(struct tour *t, struct facts *out, const struct prof_object *o)
 {
@@ -145,6 +157,7 @@ void facts_info(struct tour *t, const struct prof_object *o, struct facts *out)
     add_parts(t, out, o);
     add(out, "actual", "actual", actual_text(t, o));
     add(out, NULL, "probed", probed_text(t, o));
+    add(out, NULL, "stalled for", stalls_text(t, o));
     add_count(t, out, "sample", "samples", o->samples);
 }
 

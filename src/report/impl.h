@@ -160,4 +160,11 @@ const char *diff_verdict(const struct diff_figure *f);              /* "better",
 #define REPORT_COLUMNS 80
 #define REPORT_WIDE 100 /* from here on tables have more room */
 
+/* ---- stalls.c: of a described machine ---- */
+
+enum { STALL_CAUSES = 7 };
+const char *stall_word(unsigned cause); /* "data read" */
+/* Of an object (ID_NONE: of all code), in that mode ("user", "kernel"; NULL: both). NAN: there is no such row. */
+double stall_seconds(const struct prof_result *r, uint32_t object, const char *mode, unsigned cause);
+
 #endif

@@ -138,6 +138,7 @@ void report_json(const struct prof_result *r, struct strbuf *out)
     rows_put_list(&w, "process", PROF_ROW_PROCESS, r);
     put_shares(&w, r);
     rows_put_list(&w, "lines", PROF_ROW_LINE, r);
+    rows_put_list(&w, "stalls", PROF_ROW_STALL, r);
     data_put_json(&j, a, r);
     rows_put_list(&w, "refused", PROF_ROW_REFUSED, r);
     rows_put_list(&w, "phases", PROF_ROW_PHASE, r);

@@ -2,7 +2,8 @@
  *
  * result: ONE result model of a job: what store writes, report paints and --json prints; whoever paints needs nothing
  * else. Also how results are merged, compared and judged. Unknown figures are NAN (null in JSON) or PROF_UNKNOWN for
- * counts; never 0. Seconds are CPU seconds of the untouched program unless the name says otherwise.
+ * counts; never 0. Seconds are CPU seconds of the untouched program unless the name says otherwise (of a described
+ * machine, where a warning says so).
  */
 #ifndef MTOOL_RESULT_H
 #define MTOOL_RESULT_H
@@ -149,6 +150,8 @@ struct prof_result {
     size_t arc_count;
     struct prof_pc_sample *pc_samples; /* with blocks */
     size_t pc_sample_count;
+    struct prof_stall *stalls; /* of a described machine; else none */
+    size_t stall_count;
     struct prof_warning *warnings;
     size_t warning_count;
     struct prof_spy *spy; /* one, or none: mtool spy followed no references, and all lists below are empty */

@@ -53,6 +53,7 @@ struct rewrite_sets {
     uint32_t factor, mask, value; /* below 2^31; mask 0: all are told */
 };
 
+enum { REWRITE_FILTER_LINE_MIN = 16 };
 struct rewrite_options {
     enum rewrite_plan plan;
     bool poison;     /* test only: fill the old bytes of fully resolved functions with int3 */
@@ -61,7 +62,8 @@ struct rewrite_options {
     bool locked;     /* counters are shared by threads and exact all the same: locked increments. Not with threads */
     uint8_t filter_shift; /* REWRITE_REFERENCES: 0 all are told; else no prefetches, nor references that change nothing
                              in a cache of lines of 2^filter_shift bytes whose sets are a multiple of WIRE_FILTER_SLOTS,
-                             keep the order of use (or turn away from what was used last), and allocate on writes */
+                             keep the order of use (or turn away from what was used last), and allocate on writes;
+                             not shorter than REWRITE_FILTER_LINE_MIN */
     struct rewrite_sets sets;
     bool samples;         /* REWRITE_REFERENCES: references are told only while a sample is taken (wire/stream.h) */
     const char *rpath;    /* fallback launch without a namespace: folder searched first for libraries, NULL none */

@@ -268,6 +268,14 @@ static int check_regions(const struct reader *r, const struct prof_result *resul
     return 0;
 }
 
+static int check_stalls(const struct reader *r, const struct prof_result *result)
+{
+    for (size_t i = 0; i < result->stall_count; i++)
+        if (result->stalls[i].object != ID_NONE && result->stalls[i].object >= result->object_count)
+            return store_damaged(r->path, "a row of stall that belongs to nothing");
+    return 0;
+}
+
 static int check_ranks(const struct reader *r, const struct prof_result *result)
 {
     for (size_t i = 0; i < result->rank_object_count; i++)
@@ -350,6 +358,7 @@ static int read_tables(struct reader *r, struct prof_result *x)
     rc = rc ? rc : check_threads(r, x);
     rc = rc ? rc : check_regions(r, x);
     rc = rc ? rc : check_ranks(r, x);
+    rc = rc ? rc : check_stalls(r, x);
     rc = rc ? rc : check_data_rows(r, x);
     rc = rc ? rc : check_data_misses(r, x);
     return rc ? rc : check_modules(r, x);

@@ -88,17 +88,10 @@ static int watch_command(const struct cmd_args *a, struct watch *w, int *status,
     return rc < 0 ? CMD_UNUSABLE : CMD_DONE;
 }
 
-/* Until Ctrl-C or a like signal, the end of the process, or the limit. */
-static void wait_for_end(int process, double limit_s)
+/* Until Ctrl-C or a like signal, which are all blocked, the end of the process, or the limit. */
+static void wait_for_end(const sigset_t *ends, int process, double limit_s)
 {
-    sigset_t ends, before;
-    sigemptyset(&ends);
-    sigaddset(&ends, SIGINT);
-    sigaddset(&ends, SIGTERM);
-    sigaddset(&ends, SIGHUP);
-    sigprocmask(SIG_BLOCK, &ends, &before);
-    struct pollfd p[2] = {{.fd = signalfd(-1, &ends, SFD_CLOEXEC), .events = POLLIN},
-                          {.fd = process, .events = POLLIN}};
+    struct pollfd p[2] = {{.fd = signalfd(-1, ends, SFD_CLOEXEC), .events = POLLIN}, {.fd = process, .events = POLLIN}};
     double end_s = time_now_s() + limit_s;
     while (!(limit_s > 0 && time_now_s() >= end_s) && !p[0].revents && !p[1].revents) {
         double left_s = limit_s > 0 ? end_s - time_now_s() : 1;
@@ -110,7 +103,6 @@ static void wait_for_end(int process, double limit_s)
     if (p[0].revents && read(p[0].fd, &info, sizeof info) < 0)
         diag_debug(1, "no signal was read: %s", strerror(errno));
     close(p[0].fd);
-    sigprocmask(SIG_SETMASK, &before, NULL);
 }
 
 static int watch_running(const struct cmd_args *a, struct watch *w, const char **what)
@@ -126,9 +118,16 @@ static int watch_running(const struct cmd_args *a, struct watch *w, const char *
     } else {
         *what = "the whole system";
     }
+    sigset_t ends, before; /* one that comes while the sources are opened ends the watching, not mtool */
+    sigemptyset(&ends);
+    sigaddset(&ends, SIGINT);
+    sigaddset(&ends, SIGTERM);
+    sigaddset(&ends, SIGHUP);
+    sigprocmask(SIG_BLOCK, &ends, &before);
     w->session = live_session_begin(&w->opt, (pid_t)a->pid);
-    wait_for_end(process, a->limit);
+    wait_for_end(&ends, process, a->limit);
     live_session_stop(w->session, NULL);
+    sigprocmask(SIG_SETMASK, &before, NULL);
     if (process >= 0)
         close(process);
     return CMD_DONE;

@@ -7,6 +7,8 @@
 #include "cmd/cmd.h"
 #include "guest/guest.h"
 #include "monster/monster.h"
+#include "result/result.h"
+#include "store/store.h"
 
 enum { TOP = 20, SIGNAL_STATUS = 128, NOT_STARTED = 126 };
 
@@ -111,9 +113,40 @@ static int put(const struct cmd_args *a, struct monster_result *const *r, size_t
     return 0;
 }
 
+static int check_profile(const struct cmd_args *a)
+{
+    if (!a->profile)
+        return a->force ? diag_error("monster report: --force is about the file of --profile") : 0;
+    if (a->json || a->figure || a->rest_count > 1)
+        return diag_error("monster report: --profile is of one FILE, and prints nothing");
+    return 0;
+}
+
+static int write_profile(const struct cmd_args *a)
+{
+    struct monster_result *r = monster_read(a->rest[0]);
+    struct prof_result *profile = r ? monster_profile(r) : NULL;
+    struct store *s = NULL;
+    int rc = profile && store_create(a->profile, NULL, a->force, &s) == 0 ? CMD_DONE : CMD_UNUSABLE;
+    if (rc == CMD_DONE)
+        rc = store_commit(s, profile) == 0 ? CMD_DONE : CMD_FAILED;
+    if (rc == CMD_DONE)
+        diag_note("Profile: %s    To see more: mtool report %s", a->profile, a->profile);
+    store_abort(s);
+    if (profile)
+        prof_result_free(profile);
+    if (r)
+        monster_free(r);
+    return rc;
+}
+
 int cmd_monster_report(const struct cmd_args *a)
 {
     struct strbuf out = {0};
+    if (check_profile(a) < 0)
+        return CMD_UNUSABLE;
+    if (a->profile)
+        return write_profile(a);
     size_t count = (size_t)a->rest_count, n = 0;
     struct monster_result **r = ARENA_ARRAY(a->arena, struct monster_result *, count);
     while (n < count && (r[n] = monster_read(a->rest[n])))

@@ -104,22 +104,6 @@ static inline void step_trace(void *sums, const struct live_entry *e)
 #include "live/clock.h"
 #include "live/step.h"
 
-static __attribute__((noinline)) int stepped(struct live_task *t, __u64 now, __u64 address, __u32 number, __u32 what)
-{
-    struct step_event e = {address, number, (__u8)what, (__u8)(what >> 8)};
-    const struct live_machine *m = (const struct live_machine *)&config.machine;
-    asm volatile("" : "+r"(m)); /* the compiler may not know that it is all zero in this file */
-    step(m, t, &e, now, NULL);
-    return 0;
-}
-
-/* Where no pattern asks for the event nothing is left of this when it is loaded. flag: 0 not, 1 so. */
-#define STEP(t, now, id, address, number, flag)                                                                        \
-    do {                                                                                                               \
-        if (config.machine.events & 1u << LIVE_EVENT_##id)                                                             \
-            stepped(t, now, address, number, LIVE_EVENT_##id | ((flag) ? 2u : 1u) << 8);                               \
-    } while (0)
-
 /* ---- whose events count ---- */
 
 /* An entry is too large for the stack. Whatever an interrupt makes is made in a place of its own. */
@@ -177,6 +161,7 @@ static __always_inline void load(struct live_cpu *c, __u32 tid, const struct liv
     c->tid = tid;
     c->generation = state.generation;
     c->is_ours = t != NULL;
+    c->tail = c->head;
     if (t)
         c->task = *t;
 }
@@ -197,51 +182,144 @@ static __attribute__((noinline)) int find_current(struct live_cpu *c, __u64 now)
         t = bpf_map_lookup_elem(&tasks, &key);
     }
     load(c, (__u32)id, t);
+    if (c->is_ours && c->task.since_ns < now) { /* since when it has the processor was not told */
+        c->task.since_ns = now;
+        c->task.depth = 0;
+    }
     return 0;
 }
 
-static __always_inline struct live_cpu *current_cpu(__u64 now)
+static __always_inline struct live_cpu *this_cpu(void)
 {
     __u32 zero = 0;
-    struct live_cpu *c = bpf_map_lookup_elem(&cpus, &zero);
-    if (c && (c->tid != (__u32)bpf_get_current_pid_tgid() || c->generation != state.generation))
-        find_current(c, now);
-    return c;
+    return bpf_map_lookup_elem(&cpus, &zero);
 }
 
-/* The running thread's entry; NULL: its events do not count. */
-static __always_inline struct live_task *current_task(__u64 now)
+/* Both are functions that the verifier looks at once, not at each call: so they may have no pointers. */
+__attribute__((noinline)) int stepped(__u64 now, __u64 address, __u32 number, __u32 what)
 {
-    struct live_cpu *c = current_cpu(now);
-    return c && c->is_ours ? &c->task : NULL;
+    struct step_event e = {address, number, (__u8)what, (__u8)(what >> 8)};
+    const struct live_machine *m = (const struct live_machine *)&config.machine;
+    struct live_cpu *c = this_cpu();
+    asm volatile("" : "+r"(m)); /* the compiler may not know that it is all zero in this file */
+    if (c)
+        step(m, &c->task, &e, now, NULL);
+    return 0;
+}
+
+/* Of the thread that runs. Where no pattern asks for the event nothing is left of this when it is loaded. flag: 0 not,
+ * 1 so. */
+#define STEP(now, id, address, number, flag)                                                                           \
+    do {                                                                                                               \
+        if (config.machine.events & 1u << LIVE_EVENT_##id)                                                             \
+            stepped(now, address, number, LIVE_EVENT_##id | ((flag) ? 2u : 1u) << 8);                                  \
+    } while (0)
+
+__attribute__((noinline)) int deal_with_put_off(void)
+{
+    struct live_cpu *c = this_cpu();
+    for (__u32 i = 0; c && i < LIVE_PUT_OFF; i++) {
+        if (c->tail == c->head)
+            break;
+        const struct live_put_off *p = &c->put_off[c->tail++ & (LIVE_PUT_OFF - 1)];
+        __u64 now = clock_at(&c->task, p->time_ns);
+        if (p->kind == LIVE_PUT_OFF_INTERRUPT) {
+            clock_interrupt(&c->task, p->vector, now, NULL);
+            STEP(now, INTERRUPT, 0, p->vector, 0);
+        } else if (p->kind == LIVE_PUT_OFF_RESUME) {
+            clock_resume(&c->task, now, NULL);
+            STEP(now, RESUME, 0, 0, 0);
+        } else {
+            c->task.faults_kernel++;
+            STEP(now, FAULT, p->address, 0, 1);
+        }
+    }
+    return 0;
 }
 
 static __always_inline int is_off(void) { return !state.is_on; }
+
+/* Begin and end of dealing with an event. Between them an interrupt may come, whose own events would find the clock in
+ * the middle of being moved: they find that it is busy, and are put off. NULL: not to be dealt with. */
+static __always_inline struct live_cpu *begin_event(void)
+{
+    struct live_cpu *c = is_off() ? NULL : this_cpu();
+    if (!c || c->is_busy)
+        return NULL;
+    c->is_busy = 1;
+    asm volatile("" ::: "memory");
+    return c;
+}
+
+static __always_inline void end_event(struct live_cpu *c)
+{
+    asm volatile("" ::: "memory");
+    c->is_busy = 0;
+}
+
+static __always_inline void put_off(__u32 kind, __u32 vector, __u64 address)
+{
+    struct live_cpu *c = is_off() ? NULL : this_cpu();
+    if (!c || !c->is_busy)
+        return;
+    if (c->head - c->tail >= LIVE_PUT_OFF) {
+        __sync_fetch_and_add(&state.lost, 1);
+        return;
+    }
+    struct live_put_off *p = &c->put_off[c->head & (LIVE_PUT_OFF - 1)];
+    p->time_ns = bpf_ktime_get_ns();
+    p->address = address;
+    p->vector = vector;
+    p->kind = kind;
+    c->head++;
+}
+
+/* The entry of the thread that runs, and in *now the time of its event. NULL: its events do not count. */
+static __always_inline struct live_task *current_task(struct live_cpu *c, __u64 *now)
+{
+    *now = bpf_ktime_get_ns();
+    if (c->tail != c->head && c->is_ours && c->generation == state.generation)
+        deal_with_put_off();
+    if (c->tid != (__u32)bpf_get_current_pid_tgid() || c->generation != state.generation)
+        find_current(c, *now);
+    if (!c->is_ours)
+        return NULL;
+    *now = clock_at(&c->task, *now);
+    return &c->task;
+}
 
 /* ---- system calls ---- */
 
 SEC("tp_btf/sys_enter") int enter(__u64 *ctx)
 {
-    __u64 now = bpf_ktime_get_ns();
-    struct live_task *t = is_off() ? NULL : current_task(now);
+    __u64 now;
+    struct live_cpu *c = begin_event();
+    if (!c)
+        return 0;
+    struct live_task *t = current_task(c, &now);
     if (t) {
         clock_enter(t, (__u32)ctx[1], now, NULL);
-        STEP(t, now, ENTER, 0, (__u32)ctx[1], 0);
+        STEP(now, ENTER, 0, (__u32)ctx[1], 0);
     }
+    end_event(c);
     return 0;
 }
 
 SEC("tp_btf/sys_exit") int leave(__u64 *ctx)
 {
-    __u64 now = bpf_ktime_get_ns();
+    __u64 now;
     __s64 result = (__s64)ctx[1];
-    struct live_task *t = is_off() ? NULL : current_task(now);
+    struct live_cpu *c = begin_event();
+    if (!c)
+        return 0;
+    struct live_task *t = current_task(c, &now);
     if (t) {
         int has_failed = result < 0 && result >= -4095;
         __u32 number = t->call ? t->call - 1u : LIVE_CALLS;
         clock_leave(t, has_failed, now, NULL);
-        STEP(t, now, LEAVE, 0, number, has_failed);
+        STEP(now, LEAVE, 0, number, has_failed);
     }
+    end_event(c);
     return 0;
 }
 
@@ -249,49 +327,72 @@ SEC("tp_btf/sys_exit") int leave(__u64 *ctx)
 
 SEC("tp_btf/page_fault_user") int fault_user(__u64 *ctx)
 {
-    __u64 now = bpf_ktime_get_ns();
-    struct live_task *t = is_off() ? NULL : current_task(now);
+    __u64 now;
+    struct live_cpu *c = begin_event();
+    if (!c)
+        return 0;
+    struct live_task *t = current_task(c, &now);
     if (t) {
         clock_charge(t, now, NULL);
         t->faults_user++;
-        STEP(t, now, FAULT, ctx[0], 0, 0);
+        STEP(now, FAULT, ctx[0], 0, 0);
     }
+    end_event(c);
     return 0;
 }
 
 SEC("tp_btf/page_fault_kernel") int fault_kernel(__u64 *ctx)
 {
-    __u64 now = bpf_ktime_get_ns();
-    struct live_task *t = is_off() ? NULL : current_task(now);
+    __u64 now;
+    struct live_cpu *c = begin_event();
+    if (!c) {
+        put_off(LIVE_PUT_OFF_FAULT, 0, ctx[0]);
+        return 0;
+    }
+    struct live_task *t = current_task(c, &now);
     if (t) {
         clock_charge(t, now, NULL);
         t->faults_kernel++;
-        STEP(t, now, FAULT, ctx[0], 0, 1);
+        STEP(now, FAULT, ctx[0], 0, 1);
     }
+    end_event(c);
     return 0;
 }
 
 /* ---- interrupts ---- */
 
-static __always_inline int begin_interrupt(__u32 vector)
+static __always_inline int begin_interrupt(__u32 number)
 {
-    __u64 now = bpf_ktime_get_ns();
-    struct live_task *t = is_off() ? NULL : current_task(now);
-    if (t) {
-        clock_interrupt(t, vector < LIVE_VECTORS ? vector : LIVE_VECTORS - 1, now, NULL);
-        STEP(t, now, INTERRUPT, 0, vector, 0);
+    __u64 now;
+    __u32 vector = number < LIVE_VECTORS ? number : LIVE_VECTORS - 1;
+    struct live_cpu *c = begin_event();
+    if (!c) {
+        put_off(LIVE_PUT_OFF_INTERRUPT, vector, 0);
+        return 0;
     }
+    struct live_task *t = current_task(c, &now);
+    if (t) {
+        clock_interrupt(t, vector, now, NULL);
+        STEP(now, INTERRUPT, 0, number, 0);
+    }
+    end_event(c);
     return 0;
 }
 
 static __always_inline int end_interrupt(void)
 {
-    __u64 now = bpf_ktime_get_ns();
-    struct live_task *t = is_off() ? NULL : current_task(now);
+    __u64 now;
+    struct live_cpu *c = begin_event();
+    if (!c) {
+        put_off(LIVE_PUT_OFF_RESUME, 0, 0);
+        return 0;
+    }
+    struct live_task *t = current_task(c, &now);
     if (t) {
         clock_resume(t, now, NULL);
-        STEP(t, now, RESUME, 0, 0, 0);
+        STEP(now, RESUME, 0, 0, 0);
     }
+    end_event(c);
     return 0;
 }
 
@@ -334,21 +435,8 @@ static __always_inline void become_inactive(struct live_task *t, __u64 now)
         state.idle_since_ns = now;
 }
 
-SEC("tp_btf/sched_switch") int switched(__u64 *ctx)
+static __always_inline void switch_to(struct live_cpu *c, struct task_struct *next, __u64 now)
 {
-    int is_preempted = (int)ctx[0] & 1;
-    struct task_struct *next = (void *)ctx[2];
-    __u64 now = bpf_ktime_get_ns();
-    struct live_cpu *c = is_off() ? NULL : current_cpu(now);
-    if (!c)
-        return 0;
-    if (c->is_ours) {
-        clock_stop(&c->task, now, is_preempted, NULL);
-        STEP(&c->task, now, STOP, 0, 0, is_preempted);
-        if (!is_preempted)
-            become_inactive(&c->task, now);
-        keep(c);
-    }
     __u32 tid = next->pid, key = key_of(tid);
     struct live_task *t = bpf_map_lookup_elem(&tasks, &key);
     if (!t && config.is_system) {
@@ -356,13 +444,34 @@ SEC("tp_btf/sched_switch") int switched(__u64 *ctx)
         t = bpf_map_lookup_elem(&tasks, &key);
     }
     if (t) {
+        now = clock_at(t, now);
         become_active(t, now);
         clock_run(t, now);
-        STEP(t, now, RUN, 0, 0, 0);
     }
     load(c, tid, t);
+    if (t)
+        STEP(now, RUN, 0, 0, 0);
     if (!t && config.namespace_inode) /* perhaps it is a thread of the root's: its first event tells */
         c->generation--;
+}
+
+SEC("tp_btf/sched_switch") int switched(__u64 *ctx)
+{
+    int is_preempted = (int)ctx[0] & 1;
+    __u64 now;
+    struct live_cpu *c = begin_event();
+    if (!c)
+        return 0;
+    struct live_task *t = current_task(c, &now);
+    if (t) {
+        clock_stop(t, now, is_preempted, NULL);
+        STEP(now, STOP, 0, 0, is_preempted);
+        if (!is_preempted)
+            become_inactive(t, now);
+        keep(c);
+    }
+    switch_to(c, (void *)ctx[2], now);
+    end_event(c);
     return 0;
 }
 
@@ -399,19 +508,23 @@ SEC("tp_btf/sched_process_fork") int forked(__u64 *ctx)
 {
     struct task_struct *child = (void *)ctx[1]; /* of the thread that runs */
     __u32 tid = child->pid;
-    __u64 now = bpf_ktime_get_ns();
-    struct live_task *t = is_off() ? NULL : current_task(now);
-    if (is_off() || !(t || config.is_system))
+    __u64 now;
+    struct live_cpu *c = begin_event();
+    if (!c)
         return 0;
+    struct live_task *t = current_task(c, &now);
     if (t) {
         clock_charge(t, now, NULL);
-        STEP(t, now, FORK, 0, 0, 0);
+        STEP(now, FORK, 0, 0, 0);
     }
-    struct live_task *old =
-        bpf_map_lookup_elem(&tasks, &tid); /* the number was another's, whose end is still to come */
-    if (old)
-        hand_over(old);
-    add_task(SCRATCH_OF_EVENTS, tid, child, child->tgid, 0, 0);
+    if (t || config.is_system) {
+        struct live_task *old =
+            bpf_map_lookup_elem(&tasks, &tid); /* the number was another's, whose end is still to come */
+        if (old)
+            hand_over(old);
+        add_task(SCRATCH_OF_EVENTS, tid, child, child->tgid, 0, 0);
+    }
+    end_event(c);
     return 0;
 }
 
@@ -427,24 +540,31 @@ static __always_inline void begin(struct task_struct *p, __u64 now)
     state.begun_ns = now;
     state.generation++;
     state.is_on = 1;
-    struct live_task *t = current_task(now);
+    struct live_cpu *c = begin_event();
+    struct live_task *t = c ? current_task(c, &now) : NULL;
     if (t)
         become_active(t, now);
+    if (c)
+        end_event(c);
 }
 
 SEC("tp_btf/sched_process_exec") int executed(__u64 *ctx)
 {
-    __u64 now = bpf_ktime_get_ns();
+    __u64 now;
     if (config.waits_for_exec && !state.begun_ns) {
-        begin((void *)ctx[0], now);
+        begin((void *)ctx[0], bpf_ktime_get_ns());
         return 0;
     }
-    struct live_task *t = is_off() ? NULL : current_task(now);
+    struct live_cpu *c = begin_event();
+    if (!c)
+        return 0;
+    struct live_task *t = current_task(c, &now);
     if (t) {
         bpf_get_current_comm(t->comm, sizeof t->comm);
         clock_charge(t, now, NULL);
-        STEP(t, now, EXEC, 0, 0, 0);
+        STEP(now, EXEC, 0, 0, 0);
     }
+    end_event(c);
     return 0;
 }
 

@@ -97,11 +97,21 @@ struct live_task {
 };
 
 enum { LIVE_TASKS_MAX = 32768, LIVE_DEAD_BYTES = 4 << 20, LIVE_TRACE_BYTES = 4 << 20 };
+/* What an interrupt told while another event was being dealt with, which the next event deals with first. */
+enum { LIVE_PUT_OFF = 32 };
+enum live_put_off_kind { LIVE_PUT_OFF_INTERRUPT, LIVE_PUT_OFF_RESUME, LIVE_PUT_OFF_FAULT };
+struct live_put_off {
+    __u64 time_ns, address;
+    __u32 vector, kind;
+};
 struct live_cpu {     /* of a processor: a copy of the entry of the thread that runs, until it stops */
     __u32 tid;        /* 0 the idle thread */
     __u32 generation; /* all before it is forgotten when live_state has another */
-    __u32 is_ours, padding;
+    __u32 is_ours;
+    __u32 is_busy;         /* an event is being dealt with: nobody else may touch `task` */
+    __u32 head, tail;      /* of put_off: how many were put in, and taken out */
     struct live_task task; /* valid if is_ours */
+    struct live_put_off put_off[LIVE_PUT_OFF];
 };
 /* The idle thread of a processor has this for its number, and the processor's. */
 #define LIVE_IDLE_BIT 0x80000000u

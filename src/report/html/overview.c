@@ -46,7 +46,9 @@ static void put_times(struct html_page *p)
     put_time(p, "predicted", "predicted user time", &r->predicted_user_s, predicted_note(p));
     put_time(p, "branch", "of it branches", &r->branch_user_s, "mispredicted");
     put_time(p, "actual", "measured user time", &r->actual_user_s,
-             r->plain_runs > 1 ? arena_printf(p->a, "median of %u runs", r->plain_runs) : "one run");
+             r->plain_runs > 1 ? arena_printf(p->a, "median of %u runs", r->plain_runs)
+             : r->stall_count  ? "on the described machine"
+                               : "one run");
     put_time(p, "overhead", "overhead: memory", &memory, overhead_note(p));
     put_time(p, NULL, "overhead: system", &r->actual_system_s, "in the kernel");
     html_puts(p, "</tbody></table>\n");
@@ -66,6 +68,22 @@ static void put_whole_bar(struct html_page *p)
              fmax(end, fmin(ideal + branch + (isfinite(memory.high) ? memory.high : 0), 1.3 * end)));
     html_puts(p, "</div>\n");
     html_legend(p);
+}
+
+static void put_stalls(struct html_page *p)
+{
+    static const struct html_column columns[] = {{"", "stalled for"}, {"n", "user s"}, {"n", "kernel s"}};
+    if (!p->r->stall_count)
+        return;
+    html_table(p, "what the described machine waited for", columns, ARRAY_LEN(columns));
+    for (unsigned c = 0; c < STALL_CAUSES; c++) {
+        html_puts(p, "<tr>");
+        html_cell(p, "", stall_word(c));
+        html_cell(p, "n", tour_seconds(&p->tour, stall_seconds(p->r, ID_NONE, "user", c)));
+        html_cell(p, "n", tour_seconds(&p->tour, stall_seconds(p->r, ID_NONE, "kernel", c)));
+        html_puts(p, "</tr>\n");
+    }
+    html_table_end(p);
 }
 
 static void put_coverage(struct html_page *p)
@@ -165,6 +183,7 @@ void html_overview(struct html_page *p)
     put_whole_bar(p);
     html_puts(p, "<div class=\"columns\">\n");
     put_times(p);
+    put_stalls(p);
     put_coverage(p);
     html_puts(p, "</div>\n");
     put_facts(p);

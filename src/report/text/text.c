@@ -57,6 +57,7 @@ static void put_times(const struct prof_result *r, struct arena *a, struct strbu
                  ? arena_printf(a, "one run; counting's %s s subtracted", figure_real(a, r->counting_user_s, decimals))
              : r->plain_runs == 1 ? "one run"
              : r->plain_runs      ? arena_printf(a, "median of %u runs", r->plain_runs)
+             : r->stall_count     ? "on the described machine"
                                   : "");
     put_time(out, a, "overhead: memory", &memory, decimals, overhead_note(r, a));
     put_time(out, a, "          system", &r->actual_system_s, decimals,
@@ -163,12 +164,31 @@ static void put_refused(const struct prof_result *r, const struct report_options
         str_printf(out, "Not counted: %zu more (mtool report --json lists them)\n", more);
 }
 
+/* What the described machine waited for, beside the time in which it did not. */
+static void put_stalls(const struct prof_result *r, struct arena *a, struct strbuf *out)
+{
+    static const char *const modes[] = {"user", "kernel"};
+    int decimals = figure_decimals(fmax(r->actual_user_s.value, r->actual_system_s.value));
+    if (!r->stall_count)
+        return;
+    str_printf(out, "  %-20s %9s %9s  seconds of the described machine\n", "stalled for", modes[0], modes[1]);
+    for (unsigned c = 0; c < STALL_CAUSES; c++) {
+        str_printf(out, "  %20s", stall_word(c));
+        for (int m = 0; m < 2; m++) {
+            double s = stall_seconds(r, ID_NONE, modes[m], c); /* nobody idles in user mode */
+            str_printf(out, " %9s", isnan(s) ? "" : figure_real(a, s, decimals));
+        }
+        str_puts(out, "\n");
+    }
+}
+
 void report_summary(const struct prof_result *r, const struct report_options *o, struct strbuf *out)
 {
     struct arena *a = arena_new();
     banner_put(r, report_width(o), a, out);
     put_command(r, o, a, out);
     put_times(r, a, out);
+    put_stalls(r, a, out);
     put_coverage(r, a, out);
     put_refused(r, o, a, out);
     arena_free(a);

@@ -105,6 +105,8 @@ static bool rewrite_code(struct rel_object *o)
         return false;
     w->img->functions_lo = o->elsewhere_lo;
     w->img->functions_hi = o->elsewhere_hi;
+    w->img->functions = o->elsewhere;
+    w->img->function_bytes = o->elsewhere_bytes;
     if (cfg_build(w->img, &w->cfg) < 0)
         return false;
     rel_judge(o); /* which sections move; must be first: what is left alone changes what edges mean */

@@ -163,6 +163,26 @@ static void any_order_keeps_the_whole(void **state)
     }
 }
 
+/* An interrupt that was told before the call in whose telling it came, and a processor whose clock is behind. */
+static void events_out_of_order_charge_nothing_twice(void **state)
+{
+    struct live_task t = {.tid = 1};
+    (void)state;
+    clock_run(&t, 100);
+    clock_interrupt(&t, 5, 210, &table);
+    clock_resume(&t, 230, &table);
+    clock_enter(&t, 7, 200, &table);
+    clock_leave(&t, 0, 240, &table);
+    assert_int_equal(t.interrupt_ns, 20);
+    assert_int_equal(table.calls[7].own_ns, 10);
+    assert_int_equal(all_of(&t), 140);
+    clock_stop(&t, 250, 1, &table);
+    clock_run(&t, 245);
+    clock_stop(&t, 260, 1, &table);
+    assert_int_equal(t.ready_ns, 0);
+    assert_int_equal(all_of(&t), 160);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -173,6 +193,7 @@ int main(void)
         cmocka_unit_test_setup(who_was_not_told_to_leave_is_not_charged, fresh),
         cmocka_unit_test_setup(numbers_beyond_the_table_share_its_last_place, fresh),
         cmocka_unit_test_setup(any_order_keeps_the_whole, fresh),
+        cmocka_unit_test_setup(events_out_of_order_charge_nothing_twice, fresh),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

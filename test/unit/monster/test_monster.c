@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * A small result, read and summed up by hand: cycles, regions, idle time, figures; and files that lie. */
 #include "monster/monster.h"
+#include "result/result.h"
 
 #include <math.h>
 #include <setjmp.h>
@@ -39,6 +40,50 @@ static void sums(void **state)
     assert_int_equal(s.idle_cycles, 50 + 300 / 2);
     assert_string_equal(r->processes.data[0].name, "x y");
     assert_int_equal(r->status, 3);
+    monster_free(r);
+}
+
+/* Its functions as procedures, most memory time first; the idle loop is a stall of its own. */
+static void as_a_profile(void **state)
+{
+    (void)state;
+    struct monster_result *r = monster_parse("small", whole, sizeof whole - 1);
+    struct prof_result *p = monster_profile(r);
+    assert_non_null(p);
+    assert_int_equal(p->object_count, 4);
+    assert_string_equal(p->objects[0].function, "clear_page_rep");
+    assert_true(fabs(p->objects[0].memory_s.value - 300 / 0.5e9) < 1e-15);
+    assert_true(fabs(p->objects[0].ideal_s.high - 250 / 0.5e9) < 1e-15);
+    assert_string_equal(p->objects[1].function, "main");
+    assert_int_equal(p->objects[1].id, 1);
+    assert_int_equal(p->objects[1].memory_ops, 90);
+    assert_string_equal(p->objects[3].function, "schedule");
+    assert_false(p->objects[3].is_significant);
+    assert_true(fabs(p->actual_user_s.value - 750 / 0.5e9) < 1e-15);
+    assert_true(fabs(p->actual_system_s.value - 840 / 0.5e9) < 1e-15);
+    assert_true(fabs(p->overhead.value - 50.0 / 700) < 1e-12);
+    uint64_t cycles = 0, idle = 0, of_objects = 0;
+    for (size_t i = 0; i < p->stall_count; i++) {
+        const struct prof_stall *s = &p->stalls[i];
+        if (s->object != ID_NONE)
+            of_objects += s->cycles;
+        else if (strcmp(s->cause, "idle") == 0)
+            idle += s->cycles;
+        else
+            cycles += s->cycles;
+    }
+    assert_int_equal(cycles, 50 + 340);
+    assert_int_equal(of_objects, cycles);
+    assert_int_equal(idle, 200);
+    assert_int_equal(p->module_count, 2);
+    assert_int_equal(p->coverage.memory_ops, 300);
+    assert_string_equal(p->command[1], "y");
+    assert_int_equal(p->exit_status, 3);
+    assert_int_equal(p->warning_count, 1);
+    assert_string_equal(p->warnings[0].id, "described-machine");
+    prof_result_free(p);
+    r->machine = NULL;
+    assert_null(monster_profile(r));
     monster_free(r);
 }
 
@@ -98,6 +143,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(sums),
+        cmocka_unit_test(as_a_profile),
         cmocka_unit_test(figures),
         cmocka_unit_test(bad_files),
     };

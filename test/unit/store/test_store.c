@@ -2,6 +2,7 @@
  * The profile file: what is written is read back equal; nothing half-written stays; what is no profile is refused. */
 #include <errno.h>
 #include <fcntl.h>
+#include <math.h>
 #include <sched.h>
 #include <setjmp.h>
 #include <signal.h>
@@ -429,7 +430,29 @@ static void test_wrong_rows(void **state)
     prof_result_free(r);
 }
 
-/* Schema 20 had no table of what mtool spy finds, nor had 21 arcs and samples. */
+/* What a described machine waited for, of whole modes and of objects. */
+static void test_stalls(void **state)
+{
+    (void)state;
+    struct prof_stall stalls[] = {{ID_NONE, "user", "write", 70, 7e-8},
+                                  {ID_NONE, "kernel", "idle", PROF_UNKNOWN, NAN},
+                                  {1, "user", "write", UINT32_MAX + 1ull, 4.294967296}};
+    struct prof_result *r = fixture_result("typical"), *back;
+    r->stalls = stalls;
+    r->stall_count = ARRAY_LEN(stalls);
+    write_profile("p.mtool", r);
+    assert_int_equal(store_read("p.mtool", &back), 0);
+    assert_null(fixture_difference(r, back));
+    assert_int_equal(back->stall_count, 3);
+    assert_int_equal(back->stalls[2].cycles, UINT32_MAX + 1ull);
+    assert_string_equal(back->stalls[1].cause, "idle");
+    prof_result_free(back);
+    run_sql("p.mtool", "UPDATE stall SET object = 4000 WHERE object = 1");
+    assert_int_equal(store_read("p.mtool", &back), -1);
+    prof_result_free(r);
+}
+
+/* Schema 20 had no table of what mtool spy finds, nor had 21 arcs and samples, nor 22 stalls. */
 static void test_older(void **state)
 {
     (void)state;
@@ -439,6 +462,12 @@ static void test_older(void **state)
     struct prof_result *r = fixture_result("typical"), *back;
     struct strbuf text = {0};
     write_profile("p.mtool", r);
+    run_sql("p.mtool", "DROP TABLE stall");
+    assert_int_equal(store_read("p.mtool", &back), -1);
+    run_sql("p.mtool", "PRAGMA user_version=22");
+    assert_int_equal(store_read("p.mtool", &back), 0);
+    assert_null(fixture_difference(r, back));
+    prof_result_free(back);
     run_sql("p.mtool", "DROP TABLE arc");
     run_sql("p.mtool", "DROP TABLE pc_sample");
     assert_int_equal(store_read("p.mtool", &back), -1);
@@ -528,7 +557,7 @@ static void test_dump(void **state)
     struct strbuf text = {0}, json = {0};
     write_profile("p.mtool", r);
     assert_int_equal(store_dump("p.mtool", false, &text), 0);
-    assert_non_null(strstr(text.data, "schema 22\n"));
+    assert_non_null(strstr(text.data, "schema 23\n"));
     assert_non_null(strstr(text.data, "block      3 rows\n"));
     assert_non_null(strstr(text.data, "CREATE TABLE edge ("));
     assert_int_equal(store_dump("p.mtool", true, &json), 0);
@@ -594,6 +623,7 @@ int main(void)
         TEST(test_older),          TEST(test_damage),
         TEST(test_reads_anywhere), TEST(test_dump),
         TEST(test_page),           TEST(test_many),
+        TEST(test_stalls),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
