@@ -16,7 +16,7 @@
 #include "ld/trace/trace.h"
 #include "wire/trace.h"
 
-enum { CHUNKS = 256, READ_MAX = 1 << 14, CONFIGS_MAX = 16 };
+enum { READ_MAX = 1 << 14, CONFIGS_MAX = 16 };
 
 struct job {
     const struct cmd_args *args;
@@ -25,8 +25,8 @@ struct job {
     bool is_made, has_failed;
     struct ld_trace_writer *writer;
     struct cache_config configs[CONFIGS_MAX];
-    struct cache *caches[CONFIGS_MAX];
     size_t cache_count;
+    struct ld_trace_sim *sim; /* NULL: no caches */
     uint64_t references[CACHE_KIND_COUNT + 1];
 };
 
@@ -46,8 +46,8 @@ static void take(void *ctx, const struct ld_trace_thread *who, const struct cach
     struct job *j = ctx;
     for (size_t i = 0; i < count; i++)
         j->references[refs[i].kind]++;
-    for (size_t c = 0; c < j->cache_count; c++)
-        cache_run(j->caches[c], refs, count);
+    if (j->sim)
+        ld_trace_sim_refs(j->sim, who, refs, count);
     if (!j->writer || j->has_failed)
         return;
     ld_trace_writer_put(j->writer, who, refs, count);
@@ -63,8 +63,10 @@ static int open_caches(struct job *j)
     for (size_t i = 0; i < specs->count; i++) {
         if (cache_parse(specs->all[i], &j->configs[i]) < 0)
             return -1;
-        j->caches[j->cache_count++] = cache_new(&j->configs[i], false);
+        j->cache_count++;
     }
+    if (j->cache_count)
+        j->sim = ld_trace_sim_new(j->configs, j->cache_count);
     return 0;
 }
 
@@ -101,12 +103,13 @@ static int close_output(struct job *j)
 
 /* ---- what the caches say ---- */
 
-static void put_json_level(struct json *out, const struct cache_config *config, const struct cache *c, unsigned level)
+static void put_json_level(struct json *out, const struct job *j, size_t config, unsigned level)
 {
-    const struct cache_counts *n = cache_counts(c, level);
+    struct cache_counts counts, *n = &counts;
     char name[8];
+    ld_trace_sim_counts(j->sim, config, level, n);
     json_object(out, NULL);
-    json_str(out, "level", cache_level_name(config, level, name));
+    json_str(out, "level", cache_level_name(&j->configs[config], level, name));
     for (int k = 0; k < CACHE_KIND_COUNT; k++) {
         json_object(out, cache_kind_name((enum cache_kind)k));
         json_u64(out, "references", n->references[k]);
@@ -142,7 +145,7 @@ static void put_json(const struct job *j, const struct ld_trace_stats *st, struc
         json_str(&out, "cache", j->args->caches.all[c]);
         json_array(&out, "levels");
         for (unsigned l = 0; l < j->configs[c].count; l++)
-            put_json_level(&out, &j->configs[c], j->caches[c], l);
+            put_json_level(&out, j, c, l);
         json_array_end(&out);
         json_object_end(&out);
     }
@@ -156,8 +159,9 @@ static void put_text(const struct job *j, struct strbuf *out)
         str_printf(out, "%s%s\n  %-6s %-8s %15s %15s %8s\n", c ? "\n" : "", j->args->caches.all[c], "level", "",
                    "references", "misses", "rate");
         for (unsigned l = 0; l < j->configs[c].count; l++) {
-            const struct cache_counts *n = cache_counts(j->caches[c], l);
+            struct cache_counts counts, *n = &counts;
             char name[8];
+            ld_trace_sim_counts(j->sim, c, l, n);
             const char *title = cache_level_name(&j->configs[c], l, name);
             for (int k = 0; k < CACHE_KIND_COUNT; k++) {
                 if (!n->references[k])
@@ -268,6 +272,8 @@ static int trace_command(struct job *j, struct ld_trace *t)
         return CMD_UNUSABLE;
     int status = follow(t, pid);
     warn(ld_trace_stats(t));
+    for (unsigned k = 0; k < ARRAY_LEN(j->references) && !j->writer && j->sim; k++)
+        j->references[k] = ld_trace_stats(t)->made[k];
     bool is_bad = close_output(j) < 0;
     is_bad |= print(j, ld_trace_stats(t)) != 0;
     if (is_bad)
@@ -296,6 +302,8 @@ static int read_trace(struct job *j)
     int status = close_output(j) < 0 ? CMD_FAILED : n < 0 ? CMD_UNUSABLE : CMD_DONE;
     if (status && j->fd >= 0 && j->fd != STDOUT_FILENO)
         unlink(j->output);
+    if (j->sim)
+        ld_trace_sim_end(j->sim);
     return status ? status : print(j, NULL);
 }
 
@@ -311,7 +319,7 @@ static int trace_or_read(struct job *j)
         return read_trace(j);
     if (open_output(j) < 0)
         return CMD_UNUSABLE;
-    int rc = ld_trace_new(CHUNKS, take, j, &t) < 0 ? CMD_SELF_FAILED : trace_command(j, t);
+    int rc = ld_trace_new(take, j, j->writer ? NULL : j->sim, &t) < 0 ? CMD_SELF_FAILED : trace_command(j, t);
     if (j->is_made) { /* nothing came of it */
         close(j->fd);
         unlink(j->output);
@@ -324,7 +332,6 @@ int cmd_ld_trace(const struct cmd_args *a)
 {
     struct job j = {.args = a};
     int rc = trace_or_read(&j);
-    for (size_t c = 0; c < j.cache_count; c++)
-        cache_free(j.caches[c]);
+    ld_trace_sim_free(j.sim);
     return rc;
 }

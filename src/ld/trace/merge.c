@@ -20,27 +20,30 @@
 #include <linux/futex.h>
 
 #include "ld/trace/program.h"
+#include "ld/trace/sim.h"
 #include "wire/trace.h"
 
-enum { BATCH = 1 << 14, NESTED_MAX = 16, WORDS_MAX = 2 * REWRITE_TRACE_FIRST_LATE, NOBODY_HAS_IT_MS = 5000 };
+enum { BATCH = 1 << 14, NESTED_MAX = 16, NOBODY_HAS_IT_MS = 5000, CHUNKS_AT_FIRST = 64 };
 
 struct pending { /* a part that is under way */
     const struct ld_trace_part *part;
     uint32_t op;
     uint16_t late;
-    uint64_t words[WORDS_MAX];
-};
-struct stream { /* what a thread does in a linked file */
-    struct ld_trace_thread who;
-    struct module *module;
-    uint64_t fs;
-    struct pending nested[NESTED_MAX]; /* those that handlers of signals interrupted, and the last one */
-    unsigned depth;
+    uint64_t values[LD_TRACE_VALUES_MAX];
 };
 struct module {                       /* a linked file in a process */
     struct ld_trace_program *program; /* NULL: it cannot be read */
     uint64_t above;                   /* run-time addresses, over those in the file */
+    struct ld_trace_part *const *parts;
+    uint64_t lo, span; /* of parts, at run time */
     uint32_t process;
+};
+struct stream { /* what a thread does in a linked file */
+    struct ld_trace_thread who;
+    struct module *module;
+    uint64_t values[LD_TRACE_VALUES_MAX]; /* those that all parts share; behind them those of one */
+    struct pending nested[NESTED_MAX];    /* those that handlers of signals interrupted, and the last one */
+    unsigned depth;
 };
 struct chunk {
     struct stream *stream; /* NULL: free, or not yet seen */
@@ -55,7 +58,7 @@ struct ld_trace {
     int fd;
     uint8_t *base;
     volatile struct wire_trace *head;
-    unsigned chunk_count;
+    unsigned chunk_count, handed_out; /* of chunk_count that there could be */
     struct chunk *chunks;
     uint32_t *behind;     /* chunks whose segment is behind, by segment */
     uint32_t *end_behind; /* how far that is there */
@@ -67,22 +70,38 @@ struct ld_trace {
     VEC(struct ld_trace_program *) all_programs;
     VEC(char *) paths;
     struct module modules[WIRE_TRACE_MODULES];
+    VEC(struct stream *) all_streams;
     struct map streams; /* module and thread -> struct stream */
     struct map processes, threads;
     ld_trace_take_fn *take;
     void *ctx;
+    struct ld_trace_sim *sim; /* in its place, or NULL */
+    enum ld_trace_fetches fetches;
+    unsigned fetch_shift;
     struct cache_ref refs[BATCH];
     size_t ref_count;
+    uint64_t undone[4]; /* by kind: of parts that were left */
     struct ld_trace_stats stats;
 };
+
+static uint64_t load(const volatile uint64_t *at) { return __atomic_load_n(at, __ATOMIC_ACQUIRE); }
 
 /* ---- references ---- */
 
 static void flush(struct ld_trace *t, const struct stream *s)
 {
-    if (t->ref_count)
+    if (t->ref_count && t->sim)
+        ld_trace_sim_refs(t->sim, &s->who, t->refs, t->ref_count);
+    else if (t->ref_count)
         t->take(t->ctx, &s->who, t->refs, t->ref_count);
     t->ref_count = 0;
+}
+
+/* Others go to the simulator past the batch. */
+static void flush_repeated(struct ld_trace *t, const struct stream *s)
+{
+    if (t->sim)
+        flush(t, s);
 }
 
 static void add_ref(struct ld_trace *t, const struct stream *s, uint64_t address, uint16_t bytes, uint8_t kind)
@@ -93,42 +112,69 @@ static void add_ref(struct ld_trace *t, const struct stream *s, uint64_t address
         .address = address, .bytes = bytes, .kind = kind, .thread = (uint8_t)(s->who.number % CACHE_THREADS_MAX)};
 }
 
-static uint64_t address_of(const struct stream *s, const struct ld_trace_op *op, const uint64_t *words)
+static uint64_t address_of(const struct ld_trace_op *op, const uint64_t *values)
 {
-    uint64_t from = op->from == LD_TRACE_FROM_FILE ? s->module->above : op->from == LD_TRACE_FROM_THREAD ? s->fs : 0;
-    return from + op->plus + (op->word >= 0 ? words[op->word] : 0);
+    return values[op->value] + values[op->value_more] + op->plus;
 }
 
-static void add_op(struct ld_trace *t, const struct stream *s, const struct ld_trace_op *op, const uint64_t *words)
+/* So many times. */
+static void repeat(struct ld_trace *t, const struct stream *s, const struct ld_trace_part *part,
+                   const struct ld_trace_op *op, const uint64_t *values)
 {
-    uint64_t address = address_of(s, op, words), count = 1;
-    if (op->count_word >= 0)
-        count = words[op->count_word] + (uint64_t)op->count_plus;
-    if (op->rest_word >= 0)
-        count -= words[op->rest_word];
+    const struct ld_trace_repeat *r = &part->repeats[op->repeat - 1];
+    uint64_t address = address_of(op, values), count = values[r->count] + (uint64_t)r->plus - values[r->rest];
+    t->stats.made[op->kind] += count;
     for (; count; count--, address += op->bytes)
         add_ref(t, s, address, op->bytes, op->kind);
 }
 
-/* As far as is known. */
-static void advance(struct ld_trace *t, struct stream *s, struct pending *p)
+static void give_ops(struct ld_trace *t, const struct stream *s, const struct ld_trace_part *part, uint32_t from,
+                     uint32_t to, const uint64_t *values)
 {
+    if (t->sim && part->is_plain) {
+        ld_trace_sim_ops(t->sim, part->ops + from, part->ops + to, values);
+        return;
+    }
+    for (uint32_t k = from; k < to; k++) {
+        const struct ld_trace_op *op = &part->ops[k];
+        if (op->repeat) {
+            repeat(t, s, part, op, values);
+            flush_repeated(t, s);
+        } else if (t->sim && !op->value_more) {
+            ld_trace_sim_ops(t->sim, op, op + 1, values);
+        } else if (t->sim) {
+            struct ld_trace_op whole = *op;
+            whole.plus += values[op->value_more];
+            ld_trace_sim_ops(t->sim, &whole, &whole + 1, values);
+        } else {
+            add_ref(t, s, address_of(op, values), op->bytes, op->kind);
+        }
+    }
+}
+
+/* As far as is known. */
+static void advance(struct ld_trace *t, const struct stream *s, struct pending *p)
+{
+    uint32_t from = p->op;
     while (p->op < p->part->op_count && p->part->ops[p->op].late <= p->late)
-        add_op(t, s, &p->part->ops[p->op++], p->words);
+        p->op++;
+    give_ops(t, s, p->part, from, p->op, p->values);
 }
 
 static bool is_done(const struct pending *p) { return p->op == p->part->op_count && p->late == p->part->late_count; }
 
-static void begin_part(struct ld_trace *t, struct stream *s, const struct ld_trace_part *part, const uint64_t *words)
+/* It is not known to its end. */
+static void leave(struct ld_trace *t, const struct pending *p)
 {
-    t->stats.blocks++;
-    if (!part->late_count) {
-        for (uint32_t k = 0; k < part->op_count; k++)
-            add_op(t, s, &part->ops[k], words);
-        return;
-    }
+    t->stats.torn++;
+    for (uint32_t k = p->op; k < p->part->op_count; k++)
+        t->undone[p->part->ops[k].kind] += !p->part->ops[k].repeat;
+}
+
+static void begin_pending(struct ld_trace *t, struct stream *s, const struct ld_trace_part *part)
+{
     if (s->depth == NESTED_MAX) {
-        t->stats.torn++;
+        leave(t, &s->nested[0]);
         memmove(s->nested, s->nested + 1, sizeof s->nested - sizeof *s->nested);
         s->depth--;
     }
@@ -136,8 +182,38 @@ static void begin_part(struct ld_trace *t, struct stream *s, const struct ld_tra
     p->part = part;
     p->op = 0;
     p->late = 0;
-    memcpy(p->words, words, part->entry_count * sizeof *words);
+    memcpy(p->values, s->values, (LD_TRACE_VALUE_WORDS + part->entry_count) * sizeof *p->values);
     advance(t, s, p);
+}
+
+/* What comes late stands right behind it, unless a handler came between. Returns how many words that are. */
+static inline unsigned take_all_late(struct stream *s, const struct ld_trace_part *part, const volatile uint64_t *words)
+{
+    for (unsigned k = 0; k < part->late_count; k++) {
+        if (load(&words[2 * k]) != WIRE_TRACE_LATE + k)
+            return 0;
+        s->values[LD_TRACE_VALUE_WORDS + part->entry_count + k] = words[2 * k + 1];
+    }
+    return 2 * part->late_count;
+}
+
+/* With so many words behind the first that may be looked at. Returns how many more than its own it took. */
+static inline unsigned begin_part(struct ld_trace *t, struct stream *s, struct ld_trace_part *part,
+                                  const volatile uint64_t *words, uint32_t room)
+{
+    unsigned late = 0;
+    part->runs++;
+    for (unsigned i = 0; i < part->entry_count; i++)
+        s->values[LD_TRACE_VALUE_WORDS + i] = words[i];
+    if (part->late_count && part->entry_count + 2u * part->late_count <= room)
+        late = take_all_late(s, part, words + part->entry_count);
+    if (part->late_count && !late)
+        begin_pending(t, s, part);
+    else if (t->sim && part->is_plain)
+        ld_trace_sim_ops(t->sim, part->ops, part->ops + part->op_count, s->values);
+    else
+        give_ops(t, s, part, 0, part->op_count, s->values);
+    return late;
 }
 
 static void take_late(struct ld_trace *t, struct stream *s, unsigned number, uint64_t value)
@@ -147,7 +223,7 @@ static void take_late(struct ld_trace *t, struct stream *s, unsigned number, uin
         t->stats.torn++;
         return;
     }
-    p->words[REWRITE_TRACE_FIRST_LATE + p->late++] = value;
+    p->values[LD_TRACE_VALUE_WORDS + p->part->entry_count + p->late++] = value;
     advance(t, s, p);
     if (is_done(p))
         s->depth--;
@@ -161,7 +237,7 @@ static struct ld_trace_program *program_of(struct ld_trace *t, const char *path)
         if (!strcmp(t->paths.data[i], path))
             return t->all_programs.data[i];
     struct ld_trace_program *p = NULL;
-    if (ld_trace_program_open(path, &p) < 0)
+    if (ld_trace_program_open(path, t->fetches, t->fetch_shift, &p) < 0)
         p = NULL;
     VEC_PUSH(&t->paths, arena_strdup(t->arena, path));
     VEC_PUSH(&t->all_programs, p);
@@ -180,7 +256,11 @@ static struct module *module_of(struct ld_trace *t, uint32_t number)
     path[sizeof path - 1] = 0;
     m->process = shared->process;
     m->program = program_of(t, path);
-    m->above = m->program ? shared->note - ld_trace_program_note(m->program) : 0;
+    if (m->program) {
+        m->above = shared->note - ld_trace_program_note(m->program);
+        m->parts = ld_trace_program_parts(m->program, &m->lo, &m->span);
+        m->lo += m->above;
+    }
     t->stats.modules++;
     if (!map_has(&t->processes, m->process)) {
         map_put(&t->processes, m->process, 1);
@@ -196,8 +276,10 @@ static struct stream *stream_of(struct ld_trace *t, const struct wire_trace_chun
     if (*at)
         return (struct stream *)(uintptr_t)*at;
     struct stream *s = ARENA_NEW(t->arena, struct stream);
+    VEC_PUSH(&t->all_streams, s);
     s->module = module_of(t, c->module);
-    s->fs = c->fs;
+    s->values[LD_TRACE_VALUE_ABOVE] = s->module->above;
+    s->values[LD_TRACE_VALUE_THREAD] = c->fs;
     uint64_t *number = map_place(&t->threads, (uint64_t)s->module->process << 32 | c->thread);
     if (!*number)
         *number = ++t->stats.threads;
@@ -221,14 +303,9 @@ static volatile uint64_t *words_of(const struct ld_trace *t, uint32_t c)
 
 enum { CHUNK_WORDS = (WIRE_TRACE_CHUNK - sizeof(struct wire_trace_chunk)) / 8 };
 
-static uint64_t load(const volatile uint64_t *at) { return __atomic_load_n(at, __ATOMIC_ACQUIRE); }
-
-static void give_back(struct ld_trace *t, uint32_t c)
+static void hand_out(struct ld_trace *t, uint32_t c)
 {
-    struct chunk *k = &t->chunks[c];
     volatile uint32_t *free_list = (volatile uint32_t *)(void *)(t->base + WIRE_TRACE_FREE_AT);
-    memset(shared_chunk(t, c), 0, WIRE_TRACE_CHUNK);
-    *k = (struct chunk){.stream = NULL};
     uint64_t given = t->head->given;
     free_list[given % WIRE_TRACE_CHUNKS_MAX] = c;
     __atomic_store_n(&t->head->given, given + 1, __ATOMIC_RELEASE);
@@ -237,9 +314,23 @@ static void give_back(struct ld_trace *t, uint32_t c)
         syscall(SYS_futex, &t->head->gives, FUTEX_WAKE, 1, NULL, NULL, 0);
 }
 
+static void give_back(struct ld_trace *t, uint32_t c)
+{
+    memset(shared_chunk(t, c), 0, WIRE_TRACE_CHUNK);
+    t->chunks[c] = (struct chunk){.stream = NULL};
+    hand_out(t, c);
+}
+
+/* Threads wait for room while all that is there was read: each may keep what it has. */
+static void hand_out_more(struct ld_trace *t)
+{
+    if (__atomic_load_n(&t->head->waits, __ATOMIC_ACQUIRE) && t->handed_out < t->chunk_count)
+        hand_out(t, t->handed_out++);
+}
+
 static void find_chunks(struct ld_trace *t)
 {
-    for (uint32_t c = 0; c < t->chunk_count; c++) {
+    for (uint32_t c = 0; c < t->handed_out; c++) {
         struct chunk *k = &t->chunks[c];
         uint64_t segment = k->stream ? 0 : load(&shared_chunk(t, c)->segment);
         if (!segment)
@@ -251,22 +342,29 @@ static void find_chunks(struct ld_trace *t)
 
 /* ---- records ---- */
 
-/* How many words the record at `at` has, 0 if it is not all there. *part: of a block's. */
-static unsigned record_words(const struct chunk *k, const volatile uint64_t *w, uint32_t at, uint64_t *first,
-                             const struct ld_trace_part **part)
+static struct ld_trace_part *part_of(const struct module *m, uint64_t at)
 {
-    const struct module *m = k->stream->module;
-    unsigned n;
+    if (at - m->lo >= m->span)
+        return NULL;
+    struct ld_trace_part *part = m->parts[at - m->lo];
+    return part ? part : ld_trace_program_part(m->program, at - m->above);
+}
+
+static bool is_known(const struct module *m, uint64_t at) { return ld_trace_program_has(m->program, at - m->above); }
+
+/* How many words the record at `at` has, 0 if it is not all there. *part: of a block's. */
+static inline unsigned record_words(const struct module *m, const volatile uint64_t *w, uint32_t at, uint64_t *first,
+                                    struct ld_trace_part **part)
+{
+    unsigned n = 1;
     *part = NULL;
     if (at >= CHUNK_WORDS || !(*first = load(&w[at])))
         return 0;
-    if (*first == WIRE_TRACE_END)
-        return 1;
-    if (*first >> 63) {
+    if (!(*first >> 63)) {
+        *part = part_of(m, *first);
+        n += *part ? (*part)->entry_count : 0;
+    } else if (*first != WIRE_TRACE_END) {
         n = 2;
-    } else {
-        *part = m->program ? ld_trace_program_part(m->program, *first - m->above) : NULL;
-        n = *part ? 1u + (*part)->entry_count : 1;
     }
     return at + n <= CHUNK_WORDS ? n : 0;
 }
@@ -277,10 +375,10 @@ enum stop { STOP_OPEN, STOP_SEGMENT, STOP_END };
 static uint32_t extent(const struct ld_trace *t, uint32_t c)
 {
     const struct chunk *k = &t->chunks[c];
-    const struct ld_trace_part *part;
+    struct ld_trace_part *part;
     uint64_t first;
     uint32_t at = k->at;
-    for (unsigned n; (n = record_words(k, words_of(t, c), at, &first, &part)); at += n)
+    for (unsigned n; (n = record_words(k->stream->module, words_of(t, c), at, &first, &part)); at += n)
         if (first == WIRE_TRACE_END || first == WIRE_TRACE_SEGMENT)
             return at + n;
     return at;
@@ -291,26 +389,31 @@ static enum stop give(struct ld_trace *t, uint32_t c, uint32_t end)
 {
     struct chunk *k = &t->chunks[c];
     const volatile uint64_t *w = words_of(t, c);
-    const struct ld_trace_part *part;
-    uint64_t first, words[WORDS_MAX];
+    struct stream *s = k->stream;
+    struct ld_trace_part *part;
+    uint64_t first;
+    uint32_t at = k->at;
     enum stop stop = STOP_OPEN;
-    for (unsigned n; k->at < end && stop == STOP_OPEN && (n = record_words(k, w, k->at, &first, &part)); k->at += n) {
+    if (t->sim)
+        ld_trace_sim_thread(t->sim, s->who.number);
+    for (unsigned n; at < end && stop == STOP_OPEN && (n = record_words(s->module, w, at, &first, &part)); at += n) {
         if (part) {
-            for (unsigned i = 0; i < part->entry_count; i++)
-                words[i] = w[k->at + 1 + i];
-            begin_part(t, k->stream, part, words);
+            n += begin_part(t, s, part, &w[at + 1], end - at - 1);
         } else if (first == WIRE_TRACE_END) {
             stop = STOP_END;
         } else if (first == WIRE_TRACE_SEGMENT) {
-            k->segment = w[k->at + 1];
+            k->segment = w[at + 1];
             stop = STOP_SEGMENT;
         } else if (first >> 63) {
-            take_late(t, k->stream, (unsigned)(first - WIRE_TRACE_LATE), w[k->at + 1]);
+            take_late(t, s, (unsigned)(first - WIRE_TRACE_LATE), w[at + 1]);
+        } else if (s->module->program) { /* what stands behind a hole, or a block that cannot be read */
+            t->stats.torn += !is_known(s->module, first);
         } else {
             t->stats.unknown++;
         }
     }
-    flush(t, k->stream);
+    k->at = at;
+    flush(t, s);
     return stop;
 }
 
@@ -347,7 +450,7 @@ static bool is_gone(const struct ld_trace_thread *who)
 
 static void find_gone(struct ld_trace *t)
 {
-    for (uint32_t c = 0; c < t->chunk_count; c++) {
+    for (uint32_t c = 0; c < t->handed_out; c++) {
         struct chunk *k = &t->chunks[c];
         if (k->stream && !k->is_over)
             k->is_over = t->is_ended || is_gone(&k->stream->who);
@@ -403,7 +506,7 @@ static bool find_next(struct ld_trace *t)
     if (t->current != ID_NONE)
         return true;
     for (int looked = 0; looked < 2; looked++) {
-        for (uint32_t c = 0; c < t->chunk_count; c++)
+        for (uint32_t c = 0; c < t->handed_out; c++)
             if (t->chunks[c].stream && t->chunks[c].segment == t->next) {
                 t->current = c;
                 return true;
@@ -433,7 +536,7 @@ static bool skip_missing(struct ld_trace *t)
     if (!t->is_ended && ms_since(&t->missing_since) < NOBODY_HAS_IT_MS)
         return false;
     uint64_t lowest = UINT64_MAX;
-    for (uint32_t c = 0; c < t->chunk_count; c++)
+    for (uint32_t c = 0; c < t->handed_out; c++)
         if (t->chunks[c].stream && t->chunks[c].segment >= t->next)
             lowest = min_u64(lowest, t->chunks[c].segment);
     if (lowest == UINT64_MAX)
@@ -485,8 +588,40 @@ bool ld_trace_read(struct ld_trace *t)
     if (!any) {
         any = t->behind_count && give_behind(t);
         find_gone(t);
+        hand_out_more(t);
     }
     return any;
+}
+
+static void leave_all(struct ld_trace *t)
+{
+    for (size_t i = 0; i < t->all_streams.len; i++)
+        for (unsigned n = 0; n < t->all_streams.data[i]->depth; n++)
+            leave(t, &t->all_streams.data[i]->nested[n]);
+}
+
+/* What was made, by how often each part began. */
+static void count(struct ld_trace *t)
+{
+    uint64_t made[4] = {0};
+    for (size_t i = 0; i < t->all_programs.len; i++) {
+        const struct ld_trace_program *p = t->all_programs.data[i];
+        if (!p)
+            continue;
+        t->stats.unread += ld_trace_program_unread(p);
+        t->stats.untold += ld_trace_program_untold(p);
+        ld_trace_program_count(p, made, &t->stats.blocks);
+    }
+    for (int k = 0; k < 4; k++)
+        made[k] -= t->undone[k];
+    if (t->sim) {
+        uint64_t of_sim[CACHE_KIND_COUNT] = {made[CACHE_FETCH], made[CACHE_READ] + made[CACHE_MODIFY],
+                                             made[CACHE_WRITE]};
+        ld_trace_sim_count(t->sim, of_sim);
+        ld_trace_sim_end(t->sim);
+    }
+    for (int k = 0; k < 4; k++)
+        t->stats.made[k] += made[k];
 }
 
 void ld_trace_end(struct ld_trace *t)
@@ -503,11 +638,8 @@ void ld_trace_end(struct ld_trace *t)
     give_behind(t);
     __atomic_store_n(&t->head->turn, 0, __ATOMIC_RELEASE);
     t->stats.lost = t->head->lost;
-    for (size_t i = 0; i < t->all_programs.len; i++)
-        if (t->all_programs.data[i]) {
-            t->stats.unread += ld_trace_program_unread(t->all_programs.data[i]);
-            t->stats.untold += ld_trace_program_untold(t->all_programs.data[i]);
-        }
+    leave_all(t);
+    count(t);
 }
 
 const struct ld_trace_stats *ld_trace_stats(const struct ld_trace *t) { return &t->stats; }
@@ -532,8 +664,7 @@ static int make_file(struct ld_trace *t)
     t->fd = memfd_create("mtool-trace", MFD_CLOEXEC);
     if (t->fd < 0 || fcntl(t->fd, F_SETLK, &lock) < 0)
         return -1;
-    errno = posix_fallocate(t->fd, 0, bytes);
-    if (errno)
+    if (ftruncate(t->fd, bytes) < 0)
         return -1;
     void *at = mmap(NULL, (size_t)bytes, PROT_READ | PROT_WRITE, MAP_SHARED, t->fd, 0);
     if (at == MAP_FAILED)
@@ -547,9 +678,10 @@ static void fill_head(struct ld_trace *t)
 {
     volatile uint32_t *free_list = (volatile uint32_t *)(void *)(t->base + WIRE_TRACE_FREE_AT);
     t->head = (volatile struct wire_trace *)(void *)t->base;
-    for (uint32_t c = 0; c < t->chunk_count; c++)
+    for (uint32_t c = 0; c < CHUNKS_AT_FIRST; c++)
         free_list[c] = c;
-    t->head->given = t->chunk_count;
+    t->handed_out = CHUNKS_AT_FIRST;
+    t->head->given = CHUNKS_AT_FIRST;
     t->head->version = WIRE_TRACE_VERSION;
     t->head->chunks = t->chunk_count;
     memcpy((char *)(uintptr_t)t->head->magic, WIRE_TRACE_MAGIC, sizeof t->head->magic);
@@ -557,7 +689,7 @@ static void fill_head(struct ld_trace *t)
     t->next = 2;
 }
 
-int ld_trace_new(unsigned chunks, ld_trace_take_fn *take, void *ctx, struct ld_trace **out)
+int ld_trace_new(ld_trace_take_fn *take, void *ctx, struct ld_trace_sim *sim, struct ld_trace **out)
 {
     struct ld_trace *t = xmalloc(sizeof *t);
     *out = NULL;
@@ -565,11 +697,14 @@ int ld_trace_new(unsigned chunks, ld_trace_take_fn *take, void *ctx, struct ld_t
     t->fd = -1;
     t->take = take;
     t->ctx = ctx;
-    t->chunk_count = chunks;
+    t->sim = sim;
+    if (sim)
+        t->fetches = ld_trace_sim_fetches(sim, &t->fetch_shift);
+    t->chunk_count = WIRE_TRACE_CHUNKS_MAX;
     t->current = ID_NONE;
-    t->chunks = ARENA_ARRAY(t->arena, struct chunk, chunks);
-    t->behind = ARENA_ARRAY(t->arena, uint32_t, chunks + 1);
-    t->end_behind = ARENA_ARRAY(t->arena, uint32_t, chunks + 1);
+    t->chunks = ARENA_ARRAY(t->arena, struct chunk, t->chunk_count);
+    t->behind = ARENA_ARRAY(t->arena, uint32_t, t->chunk_count + 1);
+    t->end_behind = ARENA_ARRAY(t->arena, uint32_t, t->chunk_count + 1);
     if (make_file(t) < 0) {
         int error = errno;
         ld_trace_free(t);
@@ -592,6 +727,7 @@ void ld_trace_free(struct ld_trace *t)
         ld_trace_program_close(t->all_programs.data[i]);
     VEC_FREE(&t->all_programs);
     VEC_FREE(&t->paths);
+    VEC_FREE(&t->all_streams);
     map_fini(&t->streams);
     map_fini(&t->processes);
     map_fini(&t->threads);

@@ -29,8 +29,11 @@ struct ld_trace_program {
     uint64_t note, turn;
     uint64_t lo, hi; /* of all blocks */
     VEC(struct block) blocks;
-    struct map block_at;               /* where a block begins -> its index + 1 */
-    const struct ld_trace_part **part; /* [hi - lo] */
+    struct map block_at;         /* where a block begins -> its index + 1 */
+    struct ld_trace_part **part; /* [hi - lo] */
+    enum ld_trace_fetches fetches;
+    unsigned shift;
+    VEC(struct ld_trace_part *) all_parts;
     uint64_t unread, untold;
 };
 
@@ -104,6 +107,25 @@ static bool read_block(const struct ld_trace_program *p, const struct block *b, 
 
 /* ---- what it does ---- */
 
+struct maker {
+    struct ld_trace_program *p;
+    const struct rewrite_trace_plan *plan;
+    struct ld_trace_part *part;
+    struct ld_trace_repeat *repeats;
+    uint16_t repeat_count;
+    uint64_t line; /* of the last fetch, and 1; 0 none */
+};
+
+static uint8_t value_of(const struct maker *m, int16_t word)
+{
+    if (word < 0)
+        return LD_TRACE_VALUE_NONE;
+    unsigned number = (unsigned)word;
+    if (word >= REWRITE_TRACE_FIRST_LATE)
+        number = m->plan->entry_count + number - REWRITE_TRACE_FIRST_LATE;
+    return (uint8_t)(LD_TRACE_VALUE_WORDS + number);
+}
+
 static uint8_t late_of(int16_t word)
 {
     return word >= REWRITE_TRACE_FIRST_LATE ? (uint8_t)(word - REWRITE_TRACE_FIRST_LATE + 1) : 0;
@@ -111,46 +133,74 @@ static uint8_t late_of(int16_t word)
 
 static uint8_t more(uint8_t a, uint8_t b) { return a > b ? a : b; }
 
-static struct ld_trace_op op_of(const struct x86_detail *d, const struct rewrite_trace_access *x)
+static void add_op(struct maker *m, struct ld_trace_op op)
+{
+    m->part->ops[m->part->op_count++] = op;
+    m->part->is_plain &= !op.repeat && !op.value_more;
+}
+
+static void add_access(struct maker *m, const struct x86_detail *d, const struct rewrite_trace_access *x)
 {
     const struct x86_access *a = &x->access;
-    bool is_fixed = a->base >= X86_GPR_COUNT && a->index >= X86_GPR_COUNT && a->segment == X86_SEGMENT_NONE;
+    bool has_registers = a->base < X86_GPR_COUNT || a->index < X86_GPR_COUNT;
     struct ld_trace_op op = {.plus = (uint64_t)(a->disp + x->plus),
-                             .word = x->word,
-                             .count_word = x->count_word,
-                             .rest_word = x->has_rest ? x->rest_word : REWRITE_TRACE_NO_WORD,
-                             .count_plus = x->count_plus,
+                             .value = value_of(m, x->word),
                              .bytes = a->bytes,
                              .kind = a->is_load ? a->is_store ? CACHE_MODIFY : CACHE_READ : CACHE_WRITE,
-                             .from = a->segment == X86_SEGMENT_FS                  ? LD_TRACE_FROM_THREAD
-                                     : is_fixed && d->insn.props & X86_PROP_RIPREL ? LD_TRACE_FROM_FILE
-                                                                                   : LD_TRACE_FROM_NUMBER,
                              .late = late_of(x->word)};
-    op.late = more(op.late, late_of(op.count_word));
-    op.late = more(op.late, late_of(op.rest_word));
-    return op;
+    if (a->segment == X86_SEGMENT_FS) {
+        op.value_more = op.value;
+        op.value = LD_TRACE_VALUE_THREAD;
+    } else if (!has_registers && d->insn.props & X86_PROP_RIPREL) {
+        op.value = LD_TRACE_VALUE_ABOVE;
+    }
+    if (x->count_word >= 0) {
+        m->repeats[m->repeat_count] = (struct ld_trace_repeat){
+            value_of(m, x->count_word), x->has_rest ? value_of(m, x->rest_word) : LD_TRACE_VALUE_NONE, x->count_plus};
+        op.repeat = ++m->repeat_count;
+        op.late = more(op.late, late_of(x->count_word));
+        op.late = x->has_rest ? more(op.late, late_of(x->rest_word)) : op.late;
+    } else {
+        m->part->made[op.kind]++;
+    }
+    add_op(m, op);
+}
+
+/* Does it begin a line that the one before it did not reach, or reach into one? */
+static bool is_new_line(struct maker *m, const struct x86_insn *i)
+{
+    uint64_t first = i->addr >> m->p->shift, last = (i->addr + i->len - 1) >> m->p->shift;
+    bool is_new = m->line != first + 1 || last != first;
+    m->line = last + 1;
+    return is_new;
+}
+
+static void add_fetch(struct maker *m, const struct x86_insn *i)
+{
+    m->part->made[CACHE_FETCH]++;
+    if (m->p->fetches == LD_TRACE_FETCHES_NONE || (m->p->fetches == LD_TRACE_FETCHES_LINES && !is_new_line(m, i)))
+        return;
+    add_op(m,
+           (struct ld_trace_op){.plus = i->addr, .value = LD_TRACE_VALUE_ABOVE, .bytes = i->len, .kind = CACHE_FETCH});
 }
 
 static struct ld_trace_part *make_part(struct ld_trace_program *p, const struct x86_detail *d, unsigned first,
                                        unsigned end, const struct rewrite_trace_plan *plan)
 {
-    struct ld_trace_part *part = ARENA_NEW(p->arena, struct ld_trace_part);
-    struct ld_trace_op *ops = ARENA_ARRAY(p->arena, struct ld_trace_op, end - first + plan->access_count + 1);
-    unsigned n = 0, k = 0;
+    struct maker m = {.p = p, .plan = plan, .part = ARENA_NEW(p->arena, struct ld_trace_part)};
+    m.part->ops = ARENA_ARRAY(p->arena, struct ld_trace_op, end - first + plan->access_count + 1);
+    m.part->repeats = m.repeats = ARENA_ARRAY(p->arena, struct ld_trace_repeat, plan->access_count + 1);
+    m.part->entry_count = (uint16_t)plan->entry_count;
+    m.part->late_count = (uint16_t)plan->late_count;
+    m.part->is_plain = true;
+    unsigned k = 0;
     for (unsigned i = first; i < end; i++) {
-        ops[n++] = (struct ld_trace_op){.plus = d[i].insn.addr,
-                                        .word = REWRITE_TRACE_NO_WORD,
-                                        .count_word = REWRITE_TRACE_NO_WORD,
-                                        .rest_word = REWRITE_TRACE_NO_WORD,
-                                        .bytes = d[i].insn.len,
-                                        .kind = CACHE_FETCH,
-                                        .from = LD_TRACE_FROM_FILE};
+        add_fetch(&m, &d[i].insn);
         for (; k < plan->access_count && plan->accesses[k].insn == i; k++)
-            ops[n++] = op_of(&d[i], &plan->accesses[k]);
+            add_access(&m, &d[i], &plan->accesses[k]);
     }
-    *part = (struct ld_trace_part){0, ops, n, (uint16_t)plan->entry_count, (uint16_t)plan->late_count};
     p->untold += plan->untold;
-    return part;
+    return m.part;
 }
 
 static void read_parts(struct ld_trace_program *p, struct block *b)
@@ -168,6 +218,7 @@ static void read_parts(struct ld_trace_program *p, struct block *b)
         struct ld_trace_part *part = make_part(p, d, first, next, &plan);
         part->at = at;
         p->part[at - p->lo] = part;
+        VEC_PUSH(&p->all_parts, part);
         first = next;
     }
 }
@@ -182,7 +233,7 @@ static struct block *block_near(const struct ld_trace_program *p, uint64_t at)
     return NULL;
 }
 
-const struct ld_trace_part *ld_trace_program_part(struct ld_trace_program *p, uint64_t at)
+struct ld_trace_part *ld_trace_program_part(struct ld_trace_program *p, uint64_t at)
 {
     if (at - p->lo >= p->hi - p->lo)
         return NULL;
@@ -192,6 +243,11 @@ const struct ld_trace_part *ld_trace_program_part(struct ld_trace_program *p, ui
     if (b && !b->is_read)
         read_parts(p, b);
     return p->part[at - p->lo];
+}
+
+bool ld_trace_program_has(const struct ld_trace_program *p, uint64_t at)
+{
+    return at - p->lo < p->hi - p->lo && block_near(p, at);
 }
 
 /* ---- all ---- */
@@ -222,11 +278,12 @@ static int find_sections(struct ld_trace_program *p, const char *path)
     return 0;
 }
 
-int ld_trace_program_open(const char *path, struct ld_trace_program **out)
+int ld_trace_program_open(const char *path, enum ld_trace_fetches fetches, unsigned shift,
+                          struct ld_trace_program **out)
 {
     struct ld_trace_program *p = xmalloc(sizeof *p);
     enum { TEXT_MAX = 1u << 30 };
-    *p = (struct ld_trace_program){.arena = arena_new()};
+    *p = (struct ld_trace_program){.arena = arena_new(), .fetches = fetches, .shift = shift};
     *out = NULL;
     if (image_open(path, &p->img) < 0 || rewrite_relocatable_linked_open(path, &p->linked) < 0 ||
         find_sections(p, path) < 0) {
@@ -251,6 +308,7 @@ void ld_trace_program_close(struct ld_trace_program *p)
     rewrite_relocatable_linked_close(p->linked);
     image_close(p->img);
     VEC_FREE(&p->blocks);
+    VEC_FREE(&p->all_parts);
     map_fini(&p->block_at);
     free(p->part);
     arena_free(p->arena);
@@ -260,3 +318,20 @@ void ld_trace_program_close(struct ld_trace_program *p)
 uint64_t ld_trace_program_note(const struct ld_trace_program *p) { return p->note; }
 uint64_t ld_trace_program_unread(const struct ld_trace_program *p) { return p->unread; }
 uint64_t ld_trace_program_untold(const struct ld_trace_program *p) { return p->untold; }
+
+struct ld_trace_part *const *ld_trace_program_parts(const struct ld_trace_program *p, uint64_t *lo, uint64_t *span)
+{
+    *lo = p->lo;
+    *span = p->hi - p->lo;
+    return p->part;
+}
+
+void ld_trace_program_count(const struct ld_trace_program *p, uint64_t made[4], uint64_t *runs)
+{
+    for (size_t i = 0; i < p->all_parts.len; i++) {
+        const struct ld_trace_part *part = p->all_parts.data[i];
+        *runs += part->runs;
+        for (int k = 0; k < 4; k++)
+            made[k] += part->made[k] * part->runs;
+    }
+}

@@ -6,31 +6,53 @@
 #include "cache/cache.h"
 #include "rewrite/rewrite.h"
 
-enum ld_trace_from { LD_TRACE_FROM_NUMBER, LD_TRACE_FROM_FILE, LD_TRACE_FROM_THREAD }; /* what `plus` is added to */
+enum { LD_TRACE_PAGE_SHIFT = 12 };
+/* What an operation's address is made of, by its number `value`, and `plus`: 0, by how much addresses are above those
+ * in the file, the base of the thread's memory; then the part's words, those told later behind the others. */
+enum { LD_TRACE_VALUE_NONE, LD_TRACE_VALUE_ABOVE, LD_TRACE_VALUE_THREAD, LD_TRACE_VALUE_WORDS };
+enum { LD_TRACE_VALUES_MAX = LD_TRACE_VALUE_WORDS + 2 * REWRITE_TRACE_WORDS_MAX };
+
 struct ld_trace_op {
     uint64_t plus;
-    int16_t word; /* of the part, added too; NO_WORD: none */
-    int16_t count_word, rest_word;
-    int64_t count_plus;
+    uint8_t value, value_more; /* value_more: of thread-local memory what is added too; else NONE */
+    uint8_t kind;              /* enum cache_kind, or CACHE_MODIFY */
+    uint8_t late;              /* so many late words must be there */
     uint16_t bytes;
-    uint8_t kind; /* enum cache_kind, or CACHE_MODIFY */
-    uint8_t from;
-    uint8_t late; /* so many late words must be there */
+    uint16_t repeat; /* of a string instruction that repeats: its number, and 1, in the part's repeats; 0 none */
+};
+struct ld_trace_repeat {
+    uint8_t count, rest; /* values; rest NONE: it did not end earlier */
+    int64_t plus;        /* of count */
 };
 struct ld_trace_part {
     uint64_t at; /* in the linked file */
-    const struct ld_trace_op *ops;
+    struct ld_trace_op *ops;
+    const struct ld_trace_repeat *repeats;
     uint32_t op_count;
     uint16_t entry_count, late_count;
+    bool is_plain;    /* nothing repeats, nor is thread-local by a register */
+    uint64_t made[4]; /* operations that do not repeat, by kind; those that were left out, too */
+    uint64_t runs;    /* the reader's */
 };
+
+/* Of the fetches those may be left out that nobody asks for: all, or but the first of each line of 1 << shift bytes
+ * that they pass. */
+enum ld_trace_fetches { LD_TRACE_FETCHES_ALL, LD_TRACE_FETCHES_NONE, LD_TRACE_FETCHES_LINES };
 
 struct ld_trace_program; /* opaque */
 /* 0, or -1 after one line. */
-int ld_trace_program_open(const char *path, struct ld_trace_program **out);
+int ld_trace_program_open(const char *path, enum ld_trace_fetches fetches, unsigned shift,
+                          struct ld_trace_program **out);
 void ld_trace_program_close(struct ld_trace_program *p);
 uint64_t ld_trace_program_note(const struct ld_trace_program *p); /* where its section mtool_link is in the file */
 /* Of an address in the file; NULL: no part begins there, or its code cannot be read. */
-const struct ld_trace_part *ld_trace_program_part(struct ld_trace_program *p, uint64_t at);
+struct ld_trace_part *ld_trace_program_part(struct ld_trace_program *p, uint64_t at);
+bool ld_trace_program_has(const struct ld_trace_program *p,
+                          uint64_t at); /* is it in a block, as far as the map says? */
+/* Of those that were asked for, by address: [*span] from address *lo on; NULL: not yet asked for, or none. */
+struct ld_trace_part *const *ld_trace_program_parts(const struct ld_trace_program *p, uint64_t *lo, uint64_t *span);
+/* Adds all that were made, by kind: operations times runs; and runs. */
+void ld_trace_program_count(const struct ld_trace_program *p, uint64_t made[4], uint64_t *runs);
 uint64_t
 ld_trace_program_unread(const struct ld_trace_program *p); /* blocks asked for whose code is not what the map says */
 uint64_t

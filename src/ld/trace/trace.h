@@ -7,7 +7,19 @@
 
 #include "cache/cache.h"
 
-/* ---- shared.c, merge.c ---- */
+/* ---- sim.c: references through caches ---- */
+
+struct ld_trace_thread;
+struct ld_trace_sim; /* opaque */
+/* Of configurations that cache_check takes, each simulated by itself, without causes. */
+struct ld_trace_sim *ld_trace_sim_new(const struct cache_config *configs, size_t count);
+void ld_trace_sim_free(struct ld_trace_sim *s);
+void ld_trace_sim_refs(struct ld_trace_sim *s, const struct ld_trace_thread *who, const struct cache_ref *refs,
+                       size_t count);
+void ld_trace_sim_end(struct ld_trace_sim *s); /* before it is asked; ld_trace_end does it */
+void ld_trace_sim_counts(const struct ld_trace_sim *s, size_t config, unsigned level, struct cache_counts *out);
+
+/* ---- merge.c: the shared buffer ---- */
 
 struct ld_trace_thread {
     uint32_t process, thread; /* as the system calls them */
@@ -25,10 +37,11 @@ struct ld_trace_stats {
     uint64_t untold;  /* instructions, of blocks that were executed, whose references are not told */
     uint64_t unknown; /* blocks of files that cannot be read */
     uint64_t skipped; /* segments that nobody wrote */
+    uint64_t made[4]; /* references by kind (CACHE_MODIFY is the fourth), but for string instructions that repeat */
 };
 struct ld_trace; /* opaque */
-/* Makes the memory that they share, so many chunks. 0, or -1 after one line. */
-int ld_trace_new(unsigned chunks, ld_trace_take_fn *take, void *ctx, struct ld_trace **out);
+/* Makes the memory that they share. All goes to `sim`, or to `take` where that is NULL. 0, or -1 after one line. */
+int ld_trace_new(ld_trace_take_fn *take, void *ctx, struct ld_trace_sim *sim, struct ld_trace **out);
 const char *ld_trace_path(const struct ld_trace *t); /* for WIRE_TRACE_ENV */
 /* Gives what is there. False: there was nothing. */
 bool ld_trace_read(struct ld_trace *t);
