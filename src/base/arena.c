@@ -108,7 +108,8 @@ void *arena_alloc(struct arena *a, size_t len_bytes)
 char *arena_strndup(struct arena *a, const char *s, size_t len_bytes)
 {
     char *p = arena_alloc(a, len_bytes + 1);
-    memcpy(p, s, len_bytes);
+    if (len_bytes)
+        memcpy(p, s, len_bytes);
     return p;
 }
 

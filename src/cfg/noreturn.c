@@ -2,7 +2,8 @@
  *
  * Calls that do not return. Without them every `call abort` seems to go on into whatever block was placed after it,
  * which makes false paths and false loops. A function does not return if it holds no return, no indirect jump, and
- * leads by jumps only to functions that do not return; of imported ones a list of names decides.
+ * leads by jumps only to functions that do not return; of imported ones, and of those that a relocatable object wants
+ * of others, a list of names decides.
  */
 #include "cfg/impl.h"
 
@@ -27,10 +28,6 @@ static const char *const names[] = {
     "_longjmp",
     "siglongjmp",
     "__longjmp_chk",
-    "err",
-    "errx",
-    "verr",
-    "verrx",
     "__libc_start_main",
     "__libc_fatal",
     "__libc_longjmp",
@@ -72,6 +69,9 @@ static const char *const names[] = {
     "luaL_error",
 };
 
+/* Of the C library, but no name that is reserved to it: what is called so may be an object's beside this one. */
+static const char *const unreserved[] = {"err", "errx", "verr", "verrx"};
+
 static bool matches(const char *name, const char *pattern)
 {
     for (; *pattern && *pattern != '*'; name++, pattern++)
@@ -85,12 +85,27 @@ static bool matches(const char *name, const char *pattern)
     return !pattern[1];
 }
 
-static bool is_known(const char *name)
+static bool is_any_of(const char *name, const char *const *patterns, size_t count)
 {
-    for (size_t k = 0; name && k < ARRAY_LEN(names); k++)
-        if (matches(name, names[k]))
+    for (size_t k = 0; name && k < count; k++)
+        if (matches(name, patterns[k]))
             return true;
     return false;
+}
+
+static bool is_known(const char *name)
+{
+    return is_any_of(name, names, ARRAY_LEN(names)) || is_any_of(name, unreserved, ARRAY_LEN(unreserved));
+}
+
+/* Does an address stand for a function of another object that is known not to return, or for the linker's word for it?
+ */
+static bool is_known_elsewhere(const struct build *b, uint64_t addr)
+{
+    const struct image *img = b->img;
+    if (!img->functions || !cfg_is_elsewhere(b->c, addr))
+        return false;
+    return is_any_of(img->functions[(addr - img->functions_lo) / img->function_bytes], names, ARRAY_LEN(names));
 }
 
 /* The symbol whose address the dynamic linker puts into the memory operand of the indirect call or jump i. */
@@ -156,13 +171,14 @@ static bool may_lack_return(const struct build *b, const struct cfg_func *f)
 }
 
 /* Does a jump of f lead to a function that may return? */
-static bool jumps_to_returning(const struct cfg *c, const struct cfg_func *f, const uint8_t *lacks)
+static bool jumps_to_returning(const struct build *b, const struct cfg_func *f, const uint8_t *lacks)
 {
+    const struct cfg *c = b->c;
     cfg_for_each_insn(f, i) {
         if (!is_direct_jump(cfg_kind(c, i)) || func_holds(f, cfg_insn_target(c, i)))
             continue;
         uint32_t g = cfg_func_at(c, cfg_insn_target(c, i));
-        if (g == ID_NONE || !lacks[g])
+        if (g == ID_NONE ? !is_known_elsewhere(b, cfg_insn_target(c, i)) : !lacks[g])
             return true;
     }
     return false;
@@ -193,7 +209,9 @@ static void mark_calls(const struct build *b, const struct cfg_func *f, const ui
         uint32_t g = kind == X86_CALL ? cfg_func_at(c, target) : ID_NONE;
         bool at_entry = g != ID_NONE && c->funcs.data[g].addr == target;
         const char *name = kind == X86_CALL_IND || (at_entry && c->funcs.data[g].is_plt) ? called_name(b, i, g) : NULL;
-        if ((at_entry && lacks[g]) || is_known(name) || (is_error(name) && is_status_set(b, i)))
+        bool names_target = kind == X86_CALL || (cfg_shape(c, i)->props & X86_PROP_RIPREL);
+        if ((at_entry && lacks[g]) || is_known(name) || (is_error(name) && is_status_set(b, i)) ||
+            (names_target && is_known_elsewhere(b, target)))
             b->marks[i] |= MARK_NORETURN;
     }
 }
@@ -215,7 +233,7 @@ void build_noreturn(struct build *b)
     for (bool changed = true; changed;) {
         changed = false;
         for (size_t k = 0; k < c->funcs.len; k++)
-            if (lacks[k] && !c->funcs.data[k].is_plt && jumps_to_returning(c, &c->funcs.data[k], lacks)) {
+            if (lacks[k] && !c->funcs.data[k].is_plt && jumps_to_returning(b, &c->funcs.data[k], lacks)) {
                 lacks[k] = 0;
                 changed = true;
             }

@@ -103,7 +103,7 @@ struct cmd_args {
     bool clocks, leaves;                                  /* of ld */
     uint64_t windows_count, window_size, windows_at_once; /* of ld-report */
     bool private_memory;                                  /* of ld */
-    const char *trace;                                    /* of spy */
+    const char *trace;                                    /* of spy; of ld-trace what it reads */
     uint64_t sets;                                        /* of spy and run: the N of 1/N */
     uint64_t sample;                                      /* likewise; 1: all; 0: not said */
     uint64_t sample_length;
@@ -123,7 +123,7 @@ struct cmd_args {
     unsigned of;
     const char *disk;                           /* of monster run */
     const char *kernel, *figure, *profile;      /* of monster prepare and report */
-    unsigned form;                              /* of trace */
+    unsigned form;                              /* of trace, and of ld-trace */
     uint64_t filter;                            /* of trace */
     unsigned by, sort;                          /* enums of struct report_options */
     unsigned value;                             /* that of struct export_options */

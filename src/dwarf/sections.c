@@ -132,9 +132,10 @@ static void begin_anew(struct section *s)
 
 void note_shift(struct section *s, uint64_t old)
 {
-    const struct shift *last = s->shifts.len ? &s->shifts.data[s->shifts.len - 1] : NULL;
-    if (!last || old - last->old != s->out.len - last->now) /* else the last says so */
-        VEC_PUSH(&s->shifts, ((struct shift){old, s->out.len}));
+    size_t n = s->shifts.len;
+    if (n && old - s->shifts.data[n - 1].old == s->out.len - s->shifts.data[n - 1].now)
+        return; /* the last says so */
+    VEC_PUSH(&s->shifts, ((struct shift){old, s->out.len}));
 }
 
 /* With the addend that names where its place went. Places in debug sections wait until all of these are made. */

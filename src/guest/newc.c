@@ -44,7 +44,8 @@ static int put_node(FILE *f, unsigned inode, const struct guest_node *n)
     bool is_link = n->kind == GUEST_LINK;
     size_t len = is_link ? strlen(n->text) : 0;
     put_head(f, inode, (is_link ? 0120000 : 040000) | n->mode, is_link ? 1 : 2, n->changed, len, n->path);
-    fwrite(n->text, 1, len, f);
+    if (is_link)
+        fwrite(n->text, 1, len, f);
     fill(f, len);
     return 0;
 }

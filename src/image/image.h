@@ -88,7 +88,10 @@ struct image {
     size_t naming_count;
     uint64_t functions_lo, functions_hi; /* set by who made the bytes: addresses here stand for functions of other
                                             files; both 0 of a file */
-    const char *foreign_runtime;         /* why the whole file must not be rewritten: "Go", "GHC", ... ; else NULL */
+    const char *const *functions;        /* likewise: their names, one for each function_bytes of these addresses, in
+                                            which the linker's word for it lies too; NULL: not known */
+    uint64_t function_bytes;
+    const char *foreign_runtime; /* why the whole file must not be rewritten: "Go", "GHC", ... ; else NULL */
     struct arena *arena;
     struct image_index *index; /* private: what the look-ups below stand on */
 };

@@ -70,6 +70,9 @@ bool ld_resolver_add(struct ld_resolver *r, const uint8_t *bytes, size_t len);
 /* Marks members, at least those that a linker takes in: it may leave out some of them by the order on its line. */
 void ld_resolver_take(struct ld_resolver *r, struct ld_archive *archives, size_t count);
 bool ld_resolver_wants(const struct ld_resolver *r, const char *name);
+/* Does any object hold intermediate code of link-time optimisation? With a plugin such as have machine code too are
+ * compiled anew. */
+bool ld_resolver_has_intermediate(const struct ld_resolver *r, bool has_plugin);
 
 /* ---- tools.c: what linked programs do besides their work (tools.def) ---- */
 
@@ -99,6 +102,7 @@ struct ld_tally {
     uint64_t funcs, funcs_moved, counters;
     uint64_t blocks_ordered;
     bool is_seen;       /* schedule: others may see its accesses to memory */
+    char *lto;          /* an input that holds intermediate code, on the heap; NULL none */
     struct strbuf left; /* a line each: what was taken over as it is, and why */
 };
 struct ld_link {

@@ -27,7 +27,7 @@ struct job {
     struct rewrite_relocatable_options opt;
     char id[LD_HASH];
     struct ld_schedule schedule;
-    bool has_intermediate; /* an object of link-time optimisation */
+    bool has_plugin, has_intermediate; /* intermediate: an object of link-time optimisation */
 };
 
 /* ---- processes ---- */
@@ -72,13 +72,22 @@ static int run_plain(const struct ld_link *l, struct arena *a, const char *const
 
 /* ---- inputs ---- */
 
-/* What it wants of archives is known only when it is compiled. */
-static void note_intermediate(struct job *j, const char *path, bool is_one)
+/* gcc gives its plugin always, and lld takes no notice of it. */
+static bool has_plugin(const struct job *j)
 {
-    if (is_one && !j->has_intermediate)
-        ld_tally_leave(j->tally, path,
-                       "holds intermediate code of link-time optimisation: what becomes of it is not counted");
-    j->has_intermediate |= is_one;
+    for (size_t i = 0; i < j->line.args.len; i++)
+        if (!strncmp(j->line.args.data[i] + strspn(j->line.args.data[i], "-"), "plugin", strlen("plugin")))
+            return !strstr(file_base_name(j->l->linker), "lld");
+    return false;
+}
+
+/* What such code wants of archives is known only when it is compiled. */
+static void note_intermediate(struct job *j, const char *path)
+{
+    if (j->has_intermediate || !ld_resolver_has_intermediate(j->resolver, j->has_plugin))
+        return;
+    j->has_intermediate = true;
+    j->tally->lto = xstrdup(path);
 }
 
 static void open_input(struct job *j, const struct ld_input *in)
@@ -95,11 +104,11 @@ static void open_input(struct job *j, const struct ld_input *in)
             return;
         }
     } else if (!ld_resolver_add(j->resolver, i.file.data, i.file.len)) {
-        note_intermediate(j, in->path, i.file.len > 4 && !memcmp(i.file.data, "BC\xc0\xde", 4));
+        note_intermediate(j, in->path);
         file_unmap(&i.file); /* a shared object, a script */
         return;
     } else {
-        note_intermediate(j, in->path, ld_resolver_wants(j->resolver, "__gnu_lto_slim"));
+        note_intermediate(j, in->path);
     }
     VEC_PUSH(&j->inputs, i);
 }
@@ -165,36 +174,49 @@ static bool may_be_seen(const struct job *j)
 
 /* ---- all inputs ---- */
 
-/* Marks members of archives: of the C library in the end, for it is asked before whether the program makes threads. */
-static void take_members(struct job *j)
+static void take_whole(struct job *j, const struct ld_file *in)
+{
+    for (size_t m = 0; m < in->archive.members.len; m++) {
+        struct ld_member *member = &in->archive.members.data[m];
+        member->is_taken = ld_resolver_add(j->resolver, member->data, member->len);
+    }
+    note_intermediate(j, in->in->path);
+}
+
+/* Marks members of archives, of the C library or of others. */
+static void take_of(struct job *j, bool is_c)
 {
     struct ld_archive *all = xmalloc((j->inputs.len + 1) * sizeof *all); /* they share their members with the inputs' */
     size_t count = 0;
-    for (int is_c = 0; is_c < 2; is_c++) {
-        for (size_t i = 0; i < j->inputs.len; i++)
-            if (j->inputs.data[i].is_archive && is_of_c(j->inputs.data[i].in->path) == (is_c != 0))
-                all[count++] = j->inputs.data[i].archive;
-        ld_resolver_take(j->resolver, all, count);
-        if (is_c)
-            continue;
-        j->opt.locked = may_have_threads(j);
-        j->tally->is_seen = j->schedule.is_seen = !j->l->is_private && may_be_seen(j);
-    }
+    for (size_t i = 0; i < j->inputs.len; i++)
+        if (j->inputs.data[i].is_archive && is_of_c(j->inputs.data[i].in->path) == is_c)
+            all[count++] = j->inputs.data[i].archive;
+    ld_resolver_take(j->resolver, all, count);
     free(all);
+}
+
+/* Of the C library in the end, for it is asked before whether the program makes threads. */
+static void take_members(struct job *j)
+{
+    take_of(j, false);
+    for (size_t i = 0; i < j->inputs.len; i++)
+        if (j->inputs.data[i].is_archive)
+            note_intermediate(j, j->inputs.data[i].in->path); /* one of them */
+    for (size_t i = 0; i < j->inputs.len && j->has_intermediate; i++)
+        if (j->inputs.data[i].is_archive && !is_of_c(j->inputs.data[i].in->path))
+            take_whole(j, &j->inputs.data[i]);
+    j->opt.locked = may_have_threads(j) || j->has_intermediate;
+    j->tally->is_seen = j->schedule.is_seen = !j->l->is_private && may_be_seen(j);
+    take_of(j, true);
 }
 
 static void open_inputs(struct job *j)
 {
     for (size_t i = 0; i < j->line.inputs.len; i++)
         open_input(j, &j->line.inputs.data[i]);
-    for (size_t i = 0; i < j->inputs.len; i++) {
-        struct ld_file *in = &j->inputs.data[i];
-        bool is_whole = in->in->is_whole || (j->has_intermediate && in->in->path && !is_of_c(in->in->path));
-        for (size_t m = 0; m < in->archive.members.len && is_whole; m++) {
-            struct ld_member *member = &in->archive.members.data[m];
-            member->is_taken = ld_resolver_add(j->resolver, member->data, member->len);
-        }
-    }
+    for (size_t i = 0; i < j->inputs.len; i++)
+        if (j->inputs.data[i].in->is_whole)
+            take_whole(j, &j->inputs.data[i]);
     take_members(j);
 }
 
@@ -244,18 +266,38 @@ static const char *put_counts(struct job *j)
     return path;
 }
 
-/* The words for the linker, at most two. False: there is no room for the files. */
+static const char *put_tool(struct job *j)
+{
+    struct strbuf out = {0};
+    str_put(&out, j->l->tool->runtime, j->l->tool->runtime_len);
+    const char *path = ld_copies_put(&j->copies, j->inputs.len, "mtool-tool.o", &out);
+    str_free(&out);
+    return path;
+}
+
+/* Where the compiler's last object stands, whose unwind table is the mark behind all of them: what has one of its own
+ * must be in front of it. Else behind all words. */
+static size_t find_end(const struct job *j)
+{
+    for (size_t i = j->line.inputs.len; i-- > 0;) {
+        const struct ld_input *in = &j->line.inputs.data[i];
+        if (in->path && !in->is_library && !strncmp(file_base_name(in->path), "crtend", 6))
+            return in->arg;
+    }
+    return j->line.args.len;
+}
+
+/* Adds words for the linker, at most two, to as many as the line has. False: there is no room for the files. */
 static bool put_runtime(struct job *j, const char **words)
 {
-    const struct ld_tool *tool = j->l->tool;
-    words[0] = put_counts(j);
-    if (words[0] && tool->runtime) {
-        struct strbuf out = {0};
-        str_put(&out, tool->runtime, tool->runtime_len);
-        words[1] = ld_copies_put(&j->copies, j->inputs.len, "mtool-tool.o", &out);
-        str_free(&out);
+    size_t n = j->line.args.len, end = find_end(j);
+    const char *counts = put_counts(j), *tool = j->l->tool->runtime ? put_tool(j) : NULL;
+    if (tool) {
+        memmove(words + end + 1, words + end, (n++ - end) * sizeof *words);
+        words[end] = tool;
     }
-    return words[0] && (words[1] || !tool->runtime);
+    words[n] = counts; /* its page of counters is the last */
+    return counts && (tool || !j->l->tool->runtime);
 }
 
 /* ---- the line ---- */
@@ -278,7 +320,7 @@ static const char **make_line(struct job *j)
     }
     if (!j->l->tool->extension) /* its programs write nothing */
         return argv;
-    return put_runtime(j, argv + 1 + j->line.args.len) ? argv : NULL;
+    return put_runtime(j, argv + 1) ? argv : NULL;
 }
 
 static bool has_bytes(int fd) { return lseek(fd, 0, SEEK_END) > 0; }
@@ -343,6 +385,7 @@ int ld_link(const struct ld_link *l, struct ld_tally *tally, char **why_plain)
         status = run_plain(l, j.arena, NULL);
     } else {
         j.resolver = ld_resolver_new();
+        j.has_plugin = has_plugin(&j);
         open_inputs(&j);
         j.copies = (struct ld_copies){j.arena, l->folder, &j.opt, tally, j.inputs.data, j.inputs.len};
         is_kept = ld_copies_make(&j.copies) == 0;

@@ -16,6 +16,7 @@ struct ld_resolver {
     struct map by_hash; /* hash -> index, of the first with it */
     VEC(struct name) names;
     VEC(uint32_t) next; /* with the same hash, ID_NONE */
+    bool has_intermediate, has_both;
 };
 
 struct ld_resolver *ld_resolver_new(void)
@@ -74,6 +75,11 @@ bool ld_resolver_wants(const struct ld_resolver *r, const char *name)
     return i != ID_NONE && r->names.data[i].is_wanted;
 }
 
+bool ld_resolver_has_intermediate(const struct ld_resolver *r, bool has_plugin)
+{
+    return r->has_intermediate || (has_plugin && r->has_both) || ld_resolver_wants(r, "__gnu_lto_slim");
+}
+
 /* ---- objects ---- */
 
 static bool is_object(const Elf64_Ehdr *h, size_t len)
@@ -102,9 +108,16 @@ static void add_symbols(struct ld_resolver *r, const uint8_t *bytes, const Elf64
     }
 }
 
+/* Names of sections begin so in which gcc keeps what link-time optimisation reads. */
+static bool names_intermediate(const uint8_t *bytes, size_t len, const Elf64_Shdr *names)
+{
+    return lies_in(names, len) && memmem(bytes + names->sh_offset, names->sh_size, ".gnu.lto_", strlen(".gnu.lto_"));
+}
+
 bool ld_resolver_add(struct ld_resolver *r, const uint8_t *bytes, size_t len)
 {
     Elf64_Ehdr h;
+    r->has_intermediate |= len > 4 && !memcmp(bytes, "BC\xc0\xde", 4); /* LLVM's */
     if (len < sizeof h)
         return false;
     memcpy(&h, bytes, sizeof h);
@@ -120,6 +133,7 @@ bool ld_resolver_add(struct ld_resolver *r, const uint8_t *bytes, size_t len)
     for (uint64_t i = 0; i < count; i++) {
         Elf64_Shdr s, strings;
         memcpy(&s, bytes + h.e_shoff + i * sizeof s, sizeof s);
+        r->has_both |= i == h.e_shstrndx && names_intermediate(bytes, len, &s);
         if (s.sh_type != SHT_SYMTAB || s.sh_link >= count)
             continue;
         memcpy(&strings, bytes + h.e_shoff + s.sh_link * sizeof s, sizeof s);

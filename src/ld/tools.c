@@ -7,10 +7,12 @@
 
 #include "ld_runtime_calls.h"
 #include "ld_runtime_clocks.h"
+#include "ld_runtime_trace.h"
 
 #define sizeof_NULL 0
 #define sizeof_ld_runtime_calls sizeof ld_runtime_calls
 #define sizeof_ld_runtime_clocks sizeof ld_runtime_clocks
+#define sizeof_ld_runtime_trace sizeof ld_runtime_trace
 
 const struct ld_tool ld_tools[LD_TOOL_COUNT] = {
 #define TOOL(id, name, extension, plan, runtime, does, inserts)                                                        \

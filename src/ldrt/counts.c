@@ -30,6 +30,7 @@ __attribute__((section(WIRE_LINK_SECTION), used)) static const volatile struct w
 extern char last_page[] __asm__("mtool_last_page") __attribute__((visibility("hidden")));
 __asm__(".pushsection mtool_counters,\"aw\",@nobits\n"
         ".balign 4096\n"
+        ".globl mtool_last_page\n"
         ".hidden mtool_last_page\n"
         "mtool_last_page: .zero 4096\n"
         ".popsection");
@@ -222,6 +223,8 @@ static int has_own_libc(void)
     return register_atfork && (uintptr_t)register_atfork - from < (uintptr_t)counters_end - from;
 }
 
+static int has_file(void) { return note.extension[0] != 0; }
+
 static int can_be_mapped(void)
 {
     uintptr_t begins = (uintptr_t)counters_begin, ends = (uintptr_t)counters_end;
@@ -238,7 +241,7 @@ static void forget_counts(void) /* in the child of a fork: they are the parent's
     }
     if (tool_forked)
         tool_forked();
-    for (size_t i = 0; i < counter_count(); i++)
+    for (size_t i = 0; i < counter_count() && has_file(); i++)
         if (counters_begin[i]) /* most pages of tables were never touched */
             ((volatile uint64_t *)counters_begin)[i] = 0;
     if (tool_begin)
@@ -265,7 +268,7 @@ static void end(void)
         return;
     if (tool_end)
         tool_end();
-    long fd = is_mapped ? -1 : begin_file();
+    long fd = is_mapped || !has_file() ? -1 : begin_file();
     if (fd < 0)
         return;
     (void)write_all(fd, counters_begin, counter_bytes());

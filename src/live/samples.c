@@ -3,6 +3,7 @@
  * in the kernel tells whether it is there for a system call, a page fault or an interrupt. Without the right to sample
  * the kernel, user mode alone. */
 #include <errno.h>
+#include <math.h>
 #include <stdlib.h>
 #include <unistd.h>
 
@@ -22,7 +23,7 @@ static struct perf_event_attr attr_of(const struct live_target *t, double hertz,
     struct perf_event_attr a = {.type = PERF_TYPE_SOFTWARE, .size = sizeof a};
     /* of the system the clock that runs on when the processor is idle */
     a.config = t->scope == LIVE_SYSTEM ? PERF_COUNT_SW_CPU_CLOCK : PERF_COUNT_SW_TASK_CLOCK;
-    a.sample_period = (uint64_t)(1e9 / hertz + 0.5);
+    a.sample_period = (uint64_t)llround(1e9 / hertz);
     a.sample_type = PERF_SAMPLE_IP | PERF_SAMPLE_TID | PERF_SAMPLE_TIME;
     if (!is_user_only)
         a.sample_type |= PERF_SAMPLE_CALLCHAIN;

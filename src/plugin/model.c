@@ -93,12 +93,12 @@ static uint32_t penalty_of(enum cache_side side, unsigned missed)
 {
     double nearest = latency_of_level(0), found = 0;
     unsigned seen = 0;
-    for (unsigned i = 0; i < the.config.count && !found; i++)
+    for (unsigned i = 0; i < the.config.count && found == 0; i++)
         if (the.config.levels[i].side & side && seen++ < 64 && !(missed >> i & 1))
             found = latency_of_level(i);
     if (!missed)
         return 0;
-    if (!found)
+    if (found == 0)
         found = latency_of("memory");
     return (uint32_t)lround(fmax(found - nearest, 0));
 }
@@ -133,9 +133,23 @@ static void make_tlb(const struct machine *m)
     the.tlb = the.tlb_config.count ? cache_new(&the.tlb_config, false) : NULL;
 }
 
+static void unmake(void)
+{
+    if (the.cache)
+        cache_free(the.cache);
+    if (the.tlb)
+        cache_free(the.tlb);
+    free(the.code.last);
+    free(the.data.last);
+    if (model_machine)
+        machine_free(model_machine);
+    model_machine = NULL;
+    memset(&the, 0, sizeof the);
+}
+
 int model_make(void)
 {
-    memset(&the, 0, sizeof the);
+    unmake();
     if (machine_read(settings.machine, &model_machine) < 0 || cache_of_machine(model_machine, false, &the.config) < 0 ||
         cache_of_machine(model_machine, true, &the.tlb_config) < 0)
         return -1;

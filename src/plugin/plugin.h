@@ -122,7 +122,7 @@ void plugin_mark(struct qemu_plugin_insn *insn, uint16_t mark); /* what that mar
 
 extern bool model_is_wanted;
 extern struct machine *model_machine;
-int model_make(void); /* -1 after one line */
+int model_make(void); /* in place of what an earlier call made; -1 after one line */
 /* An instruction more is in the segment, `at` bytes behind its begin. */
 void model_append(struct segment *s, unsigned at, size_t len);
 void model_segment(unsigned vcpu, void *segment);

@@ -138,6 +138,7 @@ struct rw {
     bool *is_joined;               /* place: [blocks] some edge comes from elsewhere than itself and the block before */
     uint8_t *edge_how, *enter_how; /* place: of counters on edges and entrances */
 
+    struct rw_traced *traced;         /* place, with trace.c */
     uint8_t *clocked;                 /* plan, with clocks: [funcs] which way (clocks.c) */
     struct rw_probes *probes;         /* plan, with REWRITE_PROBE */
     struct rw_references *references; /* place, with REWRITE_REFERENCES */
@@ -306,7 +307,10 @@ extern const struct rw_instrument rw_calls;
 /* clocks.c */
 extern const struct rw_instrument rw_clocks;
 
-/* Functions of the object that `mtool ld` links in, which inserted code calls: hidden symbols. */
+/* trace.c */
+extern const struct rw_instrument rw_trace;
+
+/* Functions of the object that `mtool ld` links in, which inserted code calls, and words of it: hidden symbols. */
 enum rw_link_hook {
 #define X(id, name) RW_LINK_##id,
     WIRE_LINK_HOOKS(X)

@@ -53,6 +53,7 @@ struct rewrite_sets {
     uint32_t factor, mask, value; /* below 2^31; mask 0: all are told */
 };
 
+enum { REWRITE_FILTER_LINE_MIN = 16 };
 struct rewrite_options {
     enum rewrite_plan plan;
     bool poison;     /* test only: fill the old bytes of fully resolved functions with int3 */
@@ -61,7 +62,8 @@ struct rewrite_options {
     bool locked;     /* counters are shared by threads and exact all the same: locked increments. Not with threads */
     uint8_t filter_shift; /* REWRITE_REFERENCES: 0 all are told; else no prefetches, nor references that change nothing
                              in a cache of lines of 2^filter_shift bytes whose sets are a multiple of WIRE_FILTER_SLOTS,
-                             keep the order of use (or turn away from what was used last), and allocate on writes */
+                             keep the order of use (or turn away from what was used last), and allocate on writes;
+                             not shorter than REWRITE_FILTER_LINE_MIN */
     struct rewrite_sets sets;
     bool samples;         /* REWRITE_REFERENCES: references are told only while a sample is taken (wire/stream.h) */
     const char *rpath;    /* fallback launch without a namespace: folder searched first for libraries, NULL none */
@@ -258,6 +260,7 @@ enum rewrite_relocatable_tool {
     REWRITE_RELOCATABLE_CLOCKS, /* calls of the runtime of ldrt/clocks.c where functions begin and end; all_blocks: of
                                    small ones too */
     REWRITE_RELOCATABLE_CALLS,  /* of calls, for the runtime of ldrt/calls.c too */
+    REWRITE_RELOCATABLE_TRACE,  /* what blocks reach, for the runtime of ldrt/trace.c */
     REWRITE_RELOCATABLE_ORDER   /* nothing inserted: instructions of blocks in another order, which `order` says */
 };
 
@@ -350,6 +353,38 @@ int rewrite_relocatable(const char *name, const uint8_t *bytes, size_t size,
                         const struct rewrite_relocatable_options *opt, struct strbuf *out,
                         struct rewrite_relocatable_stats *stats);
 void rewrite_relocatable_stats_free(struct rewrite_relocatable_stats *stats);
+
+/* ---- trace_plan.c: what code of REWRITE_RELOCATABLE_TRACE writes of a block, for its reader ---- */
+
+enum { REWRITE_TRACE_WORDS_MAX = 96, REWRITE_TRACE_ACCESSES_MAX = 4 * 48, REWRITE_TRACE_FIRST_LATE = 128 };
+enum { REWRITE_TRACE_NO_WORD = -1 };
+struct rewrite_trace_word { /* base + index * scale, as these registers are in front of an instruction, or behind it */
+    uint8_t base, index, scale; /* X86_REG_NONE: none */
+    uint8_t insn;
+    bool is_behind;
+};
+struct rewrite_trace_access {
+    struct x86_access access;
+    uint8_t insn;
+    int16_t word; /* its address is access.disp and `plus` more than that; NO_WORD: access.disp; of segment fs, more
+                     than its base. From FIRST_LATE on: late ones */
+    int64_t plus;
+    int16_t count_word; /* of a string instruction that repeats: so many times, and count_plus; else NO_WORD */
+    int64_t count_plus;
+    bool has_rest; /* but so many times less as rest_word says */
+    int16_t rest_word;
+};
+struct rewrite_trace_plan {
+    struct rewrite_trace_word entry[REWRITE_TRACE_WORDS_MAX]; /* written where the part begins */
+    struct rewrite_trace_word late[REWRITE_TRACE_WORDS_MAX];
+    struct rewrite_trace_access accesses[REWRITE_TRACE_ACCESSES_MAX]; /* as they are made */
+    unsigned entry_count, late_count, access_count;
+    unsigned untold; /* instructions whose operands do not say where they reach */
+};
+/* Of the part of a block that begins at instruction `first`. Returns where the next one begins. */
+unsigned rewrite_trace_plan(const struct x86_detail *insns, unsigned first, unsigned count,
+                            struct rewrite_trace_plan *out);
+bool rewrite_trace_ends_part(const struct x86_insn *i); /* another one begins behind it */
 
 /* What a linked file says of the order of its code (the section .debug_mtool_order). */
 #define REWRITE_RELOCATABLE_ORDER_RECORD ".debug_mtool_order"

@@ -63,7 +63,7 @@ static int64_t find_free(const struct sim_pipeline *p, unsigned port, int64_t t)
 /* Of those free first the one that is asked for least. */
 static int64_t choose_port(const struct sim_pipeline *p, uint32_t ports, int64_t t, unsigned *port)
 {
-    int64_t best = INT64_MAX;
+    int64_t best = INT64_MAX >> TICK_SHIFT; /* as ticks it fits too */
     for (; ports; ports &= ports - 1) {
         unsigned n = (unsigned)__builtin_ctz(ports);
         int64_t s = find_free(p, n, t);

@@ -155,7 +155,7 @@ static struct cache_ref ref_of(struct spy *s, const struct spy_access *a, uint32
 void spy_settle(struct spy *s)
 {
     const struct spy_access *a = s->pending.all, *end = a + s->pending.count;
-    uint32_t cells[SPY_PENDING], *cell = cells;
+    uint32_t cells[SPY_PENDING] = {0}, *cell = cells;
     if (a == end)
         return;
     find_whose(s);

@@ -46,13 +46,16 @@ struct wire_link {
 };
 _Static_assert(sizeof(struct wire_link) == 320, "as drawn above");
 
-/* Functions that inserted code calls; src/ldrt has them. They keep all registers but flags. */
+/* Functions that inserted code calls, and words; src/ldrt has them. Functions keep all registers but flags. */
 #define WIRE_LINK_HOOKS(X)                                                                                             \
     X(INDIRECT, "mtool_indirect")               /* r11: target of the call whose site returns here */                  \
     X(INDIRECT_LOCKED, "mtool_indirect_locked") /* the same, of several threads at once */                             \
     X(ENTER, "mtool_enter")                     /* a function begins: the one that it returns to */                    \
     X(LEAVE, "mtool_leave")                     /* it ends */                                                          \
-    X(LANDED, "mtool_landed")                   /* an exception arrived in it */
+    X(LANDED, "mtool_landed")                   /* an exception arrived in it */                                       \
+    X(TRACE, "mtool_trace")                     /* see ldrt/trace.c; all on the stack */                               \
+    X(TRACE_TURN, "mtool_last_page")            /* a word: whose turn it is (wire/trace.h) */                          \
+    X(TRACE_STATE, "mtool_trace_state")         /* a word of the thread */
 
 #define WIRE_TABLE_MAGIC "mtooltab"
 enum wire_table_kind { WIRE_TABLE_ARCS = 1, WIRE_TABLE_SAMPLES, WIRE_TABLE_SLOTS, WIRE_TABLE_CLOCKS };

@@ -73,6 +73,8 @@ static void say_tally(const char *folder, const struct ld_tally *t, const char *
                (unsigned long long)t->blocks_ordered, t->is_seen);
     if (why_plain)
         str_printf(&text, "P %s\n", why_plain);
+    if (t->lto)
+        str_printf(&text, "O %s\n", t->lto);
     for (const char *line = t->left.data; line && *line;) {
         size_t len = strcspn(line, "\n");
         str_printf(&text, "L %.*s\n", (int)len, line);
@@ -101,11 +103,12 @@ static int link_once(const struct cmd_args *a, const char *build)
         return remove_folder(folder), CMD_UNUSABLE;
     l.machine = machine;
     int status = ld_link(&l, &tally, &why);
-    if (status == 0 && (tally.funcs || why || tally.left.len))
+    if (status == 0 && (tally.funcs || why || tally.left.len || tally.lto))
         say_tally(build, &tally, why);
     remove_folder(folder);
     machine_free(machine);
     str_free(&tally.left);
+    free(tally.lto);
     free(why);
     return status;
 }
@@ -113,7 +116,8 @@ static int link_once(const struct cmd_args *a, const char *build)
 /* ---- what a build's links said ---- */
 
 struct summary {
-    unsigned links, counted, left;
+    unsigned links, counted, left, lto;
+    const char *lto_first; /* an input with intermediate code */
     uint64_t funcs, moved, counters, ordered;
     unsigned seen; /* links whose memory others may see */
 };
@@ -129,6 +133,8 @@ static void take_line(struct summary *s, const char *line)
         s->seen += is_seen != 0;
     } else if (!strncmp(line, "P ", 2)) {
         diag_warn("ld-plain", "linked as it was, without counters: %s", line + 2);
+    } else if (!strncmp(line, "O ", 2)) {
+        s->lto_first = s->lto++ ? s->lto_first : line + 2;
     } else if (!strncmp(line, "L ", 2)) {
         s->left++;
         if (diag_verbose)
@@ -152,6 +158,22 @@ static void say_scheduled(const struct summary *s)
         diag_note("%u sections or objects are taken over as they are; -v names them", s->left);
 }
 
+static void say_linked(const struct cmd_args *a, const struct summary *s, const struct ld_tool *tool)
+{
+    const char *next = "";
+    if (s->counted && tool->id == LD_TOOL_TRACE)
+        next = "; run 'mtool ld-trace -- PROGRAM'";
+    else if (s->counted)
+        next = arena_printf(a->arena, "; run the program, then 'mtool %s PROGRAM PROGRAM.*.%s'",
+                            tool->id == LD_TOOL_BLOCKS ? "blocks" : "ld-report", tool->extension);
+    if (tool->id == LD_TOOL_TRACE)
+        diag_note("%u of %u links can be traced: %llu of %llu functions%s", s->counted, s->links,
+                  (unsigned long long)s->moved, (unsigned long long)s->funcs, next);
+    else
+        diag_note("%u of %u links counted: %llu of %llu functions, %llu counters%s", s->counted, s->links,
+                  (unsigned long long)s->moved, (unsigned long long)s->funcs, (unsigned long long)s->counters, next);
+}
+
 /* Of a build that failed only what it linked. */
 static void say_summary(const struct cmd_args *a, const char *folder, bool is_done)
 {
@@ -170,17 +192,15 @@ static void say_summary(const struct cmd_args *a, const char *folder, bool is_do
         take_line(&s, line);
     if (!s.links)
         return;
+    if (s.lto)
+        diag_warn("ld-lto", "%u of %u links optimise at link time (%s): code made then is as it was; -fno-lto", s.lto,
+                  s.links, s.lto_first);
     const struct ld_tool *tool = ld_tool_named(tool_name(a));
     if (tool->id == LD_TOOL_SCHEDULE) {
         say_scheduled(&s);
         return;
     }
-    bool blocks = tool->id == LD_TOOL_BLOCKS;
-    diag_note("%u of %u links counted: %llu of %llu functions, %llu counters%s", s.counted, s.links,
-              (unsigned long long)s.moved, (unsigned long long)s.funcs, (unsigned long long)s.counters,
-              s.counted ? arena_printf(a->arena, "; run the program, then 'mtool %s PROGRAM PROGRAM.*.%s'",
-                                       blocks ? "blocks" : "ld-report", tool->extension)
-                        : "");
+    say_linked(a, &s, tool);
     if (s.left && !diag_verbose)
         diag_note("%u sections or objects are taken over as they are; -v names them", s.left);
 }

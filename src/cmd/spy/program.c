@@ -220,6 +220,8 @@ static void choose_filter(struct spied_program *s, bool has_threads)
     if (a->unfiltered || wants_tlbs || has_threads)
         return;
     uint64_t line = shortest_line(s);
+    if (line < REWRITE_FILTER_LINE_MIN)
+        return;
     for (size_t i = 0; i < s->cache_count; i++)
         if (!s->caches[i].is_tlb && !suits(&s->caches[i].config, line))
             return;

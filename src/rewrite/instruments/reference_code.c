@@ -18,6 +18,8 @@
  *     lea address,[operand]; test address,size-1; jne odd
  *     shr address,6; mov entry,address; and entry,63; cmp address,gs:[table+entry*8]; jne miss
  *
+ * What is not a multiple of its size is looked at there too (odd): if it is to one line it is as any other.
+ *
  * Where some sets are taken alone (rewrite_sets), that is asked first, and the filter only of what goes to these:
  *
  *     lea address,[operand]; test address,size-1; jne odd
@@ -224,19 +226,20 @@ static struct operand in_table(size_t table, unsigned slot)
 
 static const size_t touched = offsetof(struct wire_stream, touched), written = offsetof(struct wire_stream, written);
 
-static void put_shift(struct code *c, uint8_t by)
+static void put_shift_of(struct code *c, uint8_t reg, uint8_t by)
 {
-    *c->p++ = (uint8_t)(0x48 | c->r->address >> 3); /* shr address,by */
+    *c->p++ = (uint8_t)(0x48 | reg >> 3); /* shr reg,by */
     *c->p++ = 0xc1;
-    *c->p++ = (uint8_t)(0xe8 | (c->r->address & 7));
+    *c->p++ = (uint8_t)(0xe8 | (reg & 7));
     *c->p++ = by;
 }
 
-/* From an address to its line's number and, in `entry`, its place in the tables. */
-static void put_line(struct code *c)
+static void put_shift(struct code *c, uint8_t by) { put_shift_of(c, c->r->address, by); }
+
+/* From a line's number to, in `entry`, its place in the tables. */
+static void put_slot(struct code *c)
 {
     const struct rw_reference *r = c->r;
-    put_shift(c, c->w->opt->filter_shift);
     *c->p++ = (uint8_t)(0x48 | r->address >> 3 << 2 | r->entry >> 3); /* mov entry,address */
     *c->p++ = STORE;
     *c->p++ = (uint8_t)(0xc0 | (r->address & 7) << 3 | (r->entry & 7));
@@ -245,6 +248,13 @@ static void put_line(struct code *c)
     *c->p++ = 0x83; /* and entry,63 */
     *c->p++ = (uint8_t)(0xe0 | (r->entry & 7));
     *c->p++ = WIRE_FILTER_SLOTS - 1;
+}
+
+/* The same from an address, which becomes its line's number. */
+static void put_line(struct code *c)
+{
+    put_shift(c, c->w->opt->filter_shift);
+    put_slot(c);
 }
 
 /* That line is the last one now; what was written to the line before is no longer known. */
@@ -279,13 +289,21 @@ static void put_set(struct code *c)
 
 static bool has_sets(const struct code *c) { return c->w->opt->sets.mask != 0; }
 
+static unsigned line_bytes(const struct code *c)
+{
+    const struct rewrite_options *opt = c->w->opt;
+    return 1u << (opt->filter_shift ? opt->filter_shift : opt->sets.shift);
+}
+
+/* It reaches into a second line wherever it is. */
+static bool is_long(const struct code *c, unsigned k) { return site_of(c, k)->access.bytes > line_bytes(c); }
+
 /* The bits of an address that must be 0, else the access may reach into a second line; 0: it cannot. The stack pointer
  * is a multiple of 8 by the ABI. */
 static uint8_t odd_bits(const struct code *c, unsigned k)
 {
     const struct x86_access *a = &site_of(c, k)->access;
-    uint8_t shift = c->w->opt->filter_shift ? c->w->opt->filter_shift : c->w->opt->sets.shift;
-    unsigned bits = 0, line = 1u << shift;
+    unsigned bits = 0, line = line_bytes(c);
     while (bits + 1 < a->bytes)
         bits = bits << 1 | 1;
     bool is_known = is_number(a) || (a->base == X86_RSP && a->index == X86_REG_NONE && bits < 8);
@@ -297,7 +315,7 @@ static uint8_t odd_bits(const struct code *c, unsigned k)
 static void put_compare(struct code *c, unsigned k)
 {
     const struct rw_reference *r = c->r;
-    put_line(c);
+    put_slot(c);
     insn(c, COMPARE, r->address, in_table(site_of(c, k)->access.is_store ? written : touched, r->entry));
 }
 
@@ -305,6 +323,10 @@ static void put_check(struct code *c, unsigned k, const struct labels *l, uint64
 {
     const struct rw_reference *r = c->r;
     uint8_t bits = odd_bits(c, k);
+    if (is_long(c, k)) {
+        jump(c, cold + l->odd[k]);
+        return;
+    }
     put_address(c, k, 0);
     if (bits) { /* test address,bits */
         *c->p++ = (uint8_t)(0x40 | r->address >> 3);
@@ -318,6 +340,7 @@ static void put_check(struct code *c, unsigned k, const struct labels *l, uint64
         jump_if(c, EQUAL, cold + l->taken[k]);
         return;
     }
+    put_shift(c, c->w->opt->filter_shift);
     put_compare(c, k);
     jump_if(c, NOT_EQUAL, cold + l->miss[k]);
 }
@@ -326,18 +349,51 @@ static void put_check(struct code *c, unsigned k, const struct labels *l, uint64
 static void put_taken(struct code *c, unsigned k, uint64_t back)
 {
     put_address(c, k, 0);
+    put_shift(c, c->w->opt->filter_shift);
     put_compare(c, k);
     jump_if(c, EQUAL, back);
 }
 
-/* An access that is not aligned may be to two lines, and is told always. */
-static void put_odd(struct code *c, unsigned k)
+/* Jumps forwards within one piece. */
+static uint8_t *put_forward(struct code *c, uint8_t condition)
 {
+    jump_if(c, condition, 0);
+    return c->p - 4;
+}
+static void land(const struct code *c, uint8_t *distance) { rw_put32(distance, (uint64_t)(c->p - (distance + 4))); }
+
+/* An access that is not aligned may be to two lines, and is told then. If it is to one, and that is the last one, it
+ * goes back, else to where the distance that is returned will say. */
+static uint8_t *put_odd(struct code *c, unsigned k, uint64_t back)
+{
+    const struct rw_reference *r = c->r;
     const struct x86_access *a = &site_of(c, k)->access;
-    put_line(c);
+    uint8_t shift = c->w->opt->filter_shift;
+    insn(c, LEA, r->entry, (struct operand){0, r->address, X86_REG_NONE, 1, a->bytes - 1});
+    put_shift_of(c, r->entry, shift);
+    put_shift_of(c, r->address, shift);
+    *c->p++ = (uint8_t)(0x48 | r->entry >> 3 << 2 | r->address >> 3); /* cmp entry,address */
+    *c->p++ = COMPARE;
+    *c->p++ = (uint8_t)(0xc0 | (r->entry & 7) << 3 | (r->address & 7));
+    uint8_t *has_two = put_forward(c, NOT_EQUAL), *is_one;
+    if (has_sets(c)) {
+        put_address(c, k, 0);
+        put_set(c);
+        jump_if(c, NOT_EQUAL, back);
+        put_address(c, k, 0);
+        put_shift(c, shift);
+    }
+    put_compare(c, k);
+    jump_if(c, EQUAL, back);
+    rw_put_jmp(c->p, 0, 0);
+    c->p += CALL_BYTES;
+    is_one = c->p - 4;
+    land(c, has_two);
+    put_slot(c);
     put_mark(c, a->is_store);
     put_address(c, k, a->bytes - 1u);
     put_line(c);
+    return is_one;
 }
 
 /* ---- the two pieces ---- */
@@ -389,6 +445,19 @@ static void put_hot(struct code *c, struct labels *l, uint64_t cold)
         c->p = put_restore(c->p, r);
 }
 
+/* It is told always. Of its last line the caller makes the mark. */
+static void put_long(struct code *c, unsigned k)
+{
+    const struct x86_access *a = &site_of(c, k)->access;
+    for (unsigned at = 0; at < a->bytes; at += line_bytes(c)) {
+        put_address(c, k, at);
+        put_line(c);
+        put_mark(c, a->is_store);
+    }
+    put_address(c, k, a->bytes - 1u);
+    put_line(c);
+}
+
 /* The filter's part: what comes to `odd` and to `taken` goes on to the mark. */
 static void put_filter(struct code *c, unsigned k, struct labels *l, uint64_t back)
 {
@@ -400,8 +469,13 @@ static void put_filter(struct code *c, unsigned k, struct labels *l, uint64_t ba
         c->p += CALL_BYTES;
     }
     l->odd[k] = offset(c);
-    if (odd_bits(c, k))
-        put_odd(c, k);
+    uint8_t *is_one = NULL;
+    if (is_long(c, k))
+        put_long(c, k);
+    else if (odd_bits(c, k))
+        is_one = put_odd(c, k, back);
+    if (is_one)
+        land(c, is_one);
     if (has_sets(c))
         rw_put_jmp(c->first + skip, skip, offset(c));
     l->miss[k] = offset(c);
@@ -424,7 +498,7 @@ static void put_cold(struct code *c, struct labels *l, uint64_t hot)
         put_full(c, hot + l->back[0]);
 }
 
-enum { SITE_BYTES_MAX = 2048 };
+enum { SITE_BYTES_MAX = 4096 };
 
 unsigned rw_reference_bytes(const struct rw *w, const struct rw_reference *r, bool is_cold)
 {

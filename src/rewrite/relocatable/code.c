@@ -103,6 +103,21 @@ static void relocate_hook(struct rel_object *o, struct rel_section *s, uint64_t 
     add_rela(s, at + 1, rel_hook_symbol(o, hook), R_X86_64_PLT32, -4);
 }
 
+/* A word of the runtime's, which an instruction in front of `end` reads. */
+static void relocate_word(struct rel_object *o, struct rel_section *s, uint64_t at, const struct x86_insn *i)
+{
+    unsigned hook = (unsigned)((i->target - o->w.link_hooks_vaddr) / RW_LINK_HOOK_BYTES);
+    uint32_t type = hook == RW_LINK_TRACE_STATE ? R_X86_64_GOTTPOFF : R_X86_64_PC32;
+    o->has_hook[hook] = true;
+    memset((uint8_t *)s->bytes_new.data + at + i->disp_off, 0, 4);
+    add_rela(s, at + i->disp_off, rel_hook_symbol(o, hook), type, i->disp_off - i->len);
+}
+
+static bool is_hook(const struct rel_object *o, const struct x86_insn *i)
+{
+    return i->target - o->w.link_hooks_vaddr < RW_LINK_COUNT * (uint64_t)RW_LINK_HOOK_BYTES;
+}
+
 static void relocate_inserted(struct rel_object *o, struct rel_section *s, uint32_t f, const struct rw_fragment *fr)
 {
     uint64_t base = o->w.funcs[f].addr_new - s->vaddr_new + fr->off;
@@ -120,7 +135,9 @@ static void relocate_inserted(struct rel_object *o, struct rel_section *s, uint3
             copy_operand(o, s, insn, base + end);
         else if (i.kind == X86_CALL)
             relocate_hook(o, s, base + at, &i);
-        else if (i.props & X86_PROP_RIPREL)
+        else if (i.props & X86_PROP_RIPREL && is_hook(o, &i))
+            relocate_word(o, s, base + at, &i);
+        else if (i.props & X86_PROP_RIPREL && !(i.props & X86_PROP_LEA)) /* lea: a place in this code */
             relocate_access(o, s, &o->units.data[o->unit_of_func[f]], base + at, &i);
         at += (unsigned)n;
     }

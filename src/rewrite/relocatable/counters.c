@@ -223,7 +223,7 @@ static void take_facts(struct part *p)
         w->block_counter[at] = number_of(p, all->block_counter[b]);
         w->enter_counter[at] = number_of(p, all->enter_counter[b]);
         w->label[at] = all->label[b];
-        w->mark[at] = all->mark[b];
+        w->mark[at] = all->mark ? all->mark[b] : 0;
     }
     take_steps(p);
     for (size_t k = 0; k < p->funcs.len; k++)

@@ -37,7 +37,7 @@ static const struct rw_instrument moved_by_nops = {
 static const struct rw_instrument *const instruments[] = {
     [REWRITE_RELOCATABLE_NULL] = NULL,       [REWRITE_RELOCATABLE_COUNTS] = &rw_counts,
     [REWRITE_RELOCATABLE_CALLS] = &rw_calls, [REWRITE_RELOCATABLE_CLOCKS] = &rw_clocks,
-    [REWRITE_RELOCATABLE_ORDER] = NULL,
+    [REWRITE_RELOCATABLE_TRACE] = &rw_trace, [REWRITE_RELOCATABLE_ORDER] = NULL,
 };
 
 static void choose_instrument(struct rel_object *o)
@@ -105,6 +105,8 @@ static bool rewrite_code(struct rel_object *o)
         return false;
     w->img->functions_lo = o->elsewhere_lo;
     w->img->functions_hi = o->elsewhere_hi;
+    w->img->functions = o->elsewhere;
+    w->img->function_bytes = o->elsewhere_bytes;
     if (cfg_build(w->img, &w->cfg) < 0)
         return false;
     rel_judge(o); /* which sections move; must be first: what is left alone changes what edges mean */
@@ -163,6 +165,8 @@ static void object_fini(struct rel_object *o)
         VEC_FREE(&o->sections[i].relas_new);
     }
     if (w->arena) {
+        if (o->instrument.forget)
+            o->instrument.forget(w);
         rw_fragments_free(w);
         arena_free(w->arena);
         arena_free(w->scratch);

@@ -98,7 +98,9 @@ struct rel_object {
     uint64_t strings_len;
 
     struct strbuf image;                 /* synthetic: an executable's bytes */
-    uint64_t elsewhere_lo, elsewhere_hi; /* synthetic: addresses that stand for functions found when it is linked */
+    uint64_t elsewhere_lo, elsewhere_hi; /* synthetic: addresses that stand for functions elsewhere, ... */
+    uint64_t elsewhere_bytes;            /* ... so many for each symbol */
+    const char **elsewhere;              /* synthetic: [sym_count] names of those that are not defined; NULL others */
     struct rw w;                         /* the rewriter's own passes work on it */
     struct rewrite_options rw_opt;
     struct rw_instrument instrument;

@@ -5,7 +5,7 @@
  * others can see, for the linker may take another module's in their place. Words that hold addresses of code are listed
  * as relocations to the file's own addresses, as in a position-independent program.
  *
- * needs: read. fills: image, sections' vaddr, elsewhere_*.
+ * needs: read. fills: image, sections' vaddr, elsewhere*.
  */
 #include "rewrite/relocatable/relocatable.h"
 
@@ -61,7 +61,16 @@ static void place_sections(struct rel_object *o, struct spans *sp, uint64_t held
         at += GAP;
     }
     o->elsewhere_lo = ALIGN_UP(at, (uint64_t)PAGE) + PAGE;
-    o->elsewhere_hi = o->elsewhere_lo + 2ull * ELSEWHERE * (o->sym_count + 1ull);
+    o->elsewhere_bytes = 2ull * ELSEWHERE;
+    o->elsewhere_hi = o->elsewhere_lo + o->elsewhere_bytes * (o->sym_count + 1ull);
+}
+
+static void name_elsewhere(struct rel_object *o)
+{
+    o->elsewhere = ARENA_ARRAY(o->arena, const char *, o->sym_count + 1ull);
+    for (uint32_t i = 1; i < o->sym_count; i++)
+        if (!o->syms[i].st_shndx && o->syms[i].st_name)
+            o->elsewhere[i] = o->strings + o->syms[i].st_name;
 }
 
 static bool is_function(const struct rel_object *o, uint32_t sym)
@@ -74,7 +83,7 @@ static bool is_function(const struct rel_object *o, uint32_t sym)
 static uint64_t address_elsewhere(const struct rel_object *o, uint32_t sym)
 {
     uint64_t lo = is_function(o, sym) ? o->elsewhere_lo : o->elsewhere_hi;
-    return lo + 2ull * ELSEWHERE * sym;
+    return lo + o->elsewhere_bytes * sym;
 }
 
 static uint64_t address_of(const struct rel_object *o, uint32_t sym)
@@ -226,6 +235,7 @@ void rel_synthesize(struct rel_object *o)
     uint64_t held_at = 0, held_bytes = count_held(o) * sizeof(Elf64_Rela);
     struct strbuf held = {0};
     place_sections(o, &sp, held_bytes, &held_at);
+    name_elsewhere(o);
     zeros(&o->image, sp.hi[WRITABLE] - BASE);
     fill(o, &held);
     if (held.len)

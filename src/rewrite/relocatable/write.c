@@ -133,8 +133,9 @@ static void put_symbols(const struct output *w, struct strbuf *out)
         str_put(out, &counters, sizeof counters);
     }
     for (unsigned h = 0; h < RW_LINK_COUNT; h++) {
-        Elf64_Sym hook = {
-            .st_name = w->hook_name[h], .st_info = ELF64_ST_INFO(STB_GLOBAL, STT_NOTYPE), .st_other = STV_HIDDEN};
+        Elf64_Sym hook = {.st_name = w->hook_name[h],
+                          .st_info = ELF64_ST_INFO(STB_GLOBAL, h == RW_LINK_TRACE_STATE ? STT_TLS : STT_NOTYPE),
+                          .st_other = STV_HIDDEN};
         if (o->has_hook[h])
             str_put(out, &hook, sizeof hook);
     }

@@ -10,9 +10,9 @@
 #include "debug/debug.h"
 #include "image/image.h"
 
-/* What it keeps is in memory, whatever the compiler is told. */
+/* What it keeps is in memory, whatever the compiler is told, and on the stack also where others are moved away. */
 int keeps(int n);
-__attribute__((noinline)) int keeps(int n)
+__attribute__((noinline, no_sanitize_address)) int keeps(int n)
 {
     volatile int kept_here = n;
     volatile long kept_too[3] = {n, 2, 3};

@@ -1,0 +1,262 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * A linked file of `mtool ld --tool trace`. Where its blocks are the map says (ld/reading.h); their instructions are
+ * read in the file when a block is first met, after what the linker made of them. What was inserted is left out: it
+ * begins by moving the stack pointer (lea rsp,[rsp-disp32]), reads the word `turn`, which nothing else does, and a jump
+ * says where it ends, but for what it gives back, which ends by moving the stack pointer back.
+ */
+#include "ld/trace/program.h"
+
+#include <stdlib.h>
+
+#include "cfg/cfg.h"
+#include "image/image.h"
+#include "ld/reading.h"
+#include "wire/link.h"
+#include "wire/trace.h"
+
+enum { LEA_RSP_BYTES = 8, SAVES_MAX = 8, RESTORES_MAX = 12 };
+
+struct block {
+    uint64_t at, end;
+    uint32_t insns;
+    bool is_read;
+};
+struct ld_trace_program {
+    struct arena *arena;
+    struct image *img;
+    struct rewrite_relocatable_linked *linked;
+    uint64_t note, turn;
+    uint64_t lo, hi; /* of all blocks */
+    VEC(struct block) blocks;
+    struct map block_at;               /* where a block begins -> its index + 1 */
+    const struct ld_trace_part **part; /* [hi - lo] */
+    uint64_t unread, untold;
+};
+
+/* ---- instructions of a block ---- */
+
+static int decode(const struct ld_trace_program *p, uint64_t at, uint64_t end, struct x86_insn *out)
+{
+    const uint8_t *bytes = at < end ? image_at(p->img, at, end - at) : NULL;
+    return bytes ? x86_decode(bytes, end - at, at, out) : 0;
+}
+
+/* lea rsp,[rsp+by] */
+static bool moves_stack(const struct ld_trace_program *p, uint64_t at, uint64_t end, int32_t *by)
+{
+    const uint8_t *bytes = end - at >= LEA_RSP_BYTES ? image_at(p->img, at, LEA_RSP_BYTES) : NULL;
+    if (!bytes || memcmp(bytes, "\x48\x8d\xa4\x24", 4) != 0)
+        return false;
+    memcpy(by, bytes + 4, sizeof *by);
+    return true;
+}
+
+/* Behind what was inserted at an address; the address itself if nothing was. */
+static uint64_t skip_inserted(const struct ld_trace_program *p, uint64_t at, uint64_t end)
+{
+    struct x86_insn i;
+    int32_t down, up;
+    uint64_t a = at;
+    if (!moves_stack(p, at, end, &down) || down >= 0)
+        return at;
+    for (unsigned n = 0;; n++, a += i.len) {
+        if (n == SAVES_MAX + 1 || !decode(p, a, end, &i))
+            return at;
+        if (i.props & X86_PROP_RIPREL && i.target == p->turn && i.loads)
+            break;
+    }
+    a += i.len;
+    if (!decode(p, a, end, &i)) /* test */
+        return at;
+    a += i.len;
+    if (!decode(p, a, end, &i) || i.kind != X86_JCC)
+        return at;
+    a = i.target;
+    for (unsigned n = 0; n < RESTORES_MAX && decode(p, a, end, &i); n++, a += i.len)
+        if (moves_stack(p, a, end, &up) && up == -down)
+            return a + LEA_RSP_BYTES;
+    return at;
+}
+
+static uint64_t skip_all(const struct ld_trace_program *p, uint64_t at, uint64_t end)
+{
+    uint64_t next;
+    while ((next = skip_inserted(p, at, end)) != at)
+        at = next;
+    return at;
+}
+
+static bool read_block(const struct ld_trace_program *p, const struct block *b, struct x86_detail *out)
+{
+    uint64_t at = b->at;
+    if (b->insns > CFG_BLOCK_INSNS_MAX)
+        return false;
+    for (uint32_t k = 0; k < b->insns; k++) {
+        at = skip_all(p, at, b->end);
+        const uint8_t *bytes = at < b->end ? image_at(p->img, at, b->end - at) : NULL;
+        if (!bytes || !x86_decode_detail(bytes, b->end - at, at, &out[k]))
+            return false;
+        at += out[k].insn.len;
+    }
+    return true;
+}
+
+/* ---- what it does ---- */
+
+static uint8_t late_of(int16_t word)
+{
+    return word >= REWRITE_TRACE_FIRST_LATE ? (uint8_t)(word - REWRITE_TRACE_FIRST_LATE + 1) : 0;
+}
+
+static uint8_t more(uint8_t a, uint8_t b) { return a > b ? a : b; }
+
+static struct ld_trace_op op_of(const struct x86_detail *d, const struct rewrite_trace_access *x)
+{
+    const struct x86_access *a = &x->access;
+    bool is_fixed = a->base >= X86_GPR_COUNT && a->index >= X86_GPR_COUNT && a->segment == X86_SEGMENT_NONE;
+    struct ld_trace_op op = {.plus = (uint64_t)(a->disp + x->plus),
+                             .word = x->word,
+                             .count_word = x->count_word,
+                             .rest_word = x->has_rest ? x->rest_word : REWRITE_TRACE_NO_WORD,
+                             .count_plus = x->count_plus,
+                             .bytes = a->bytes,
+                             .kind = a->is_load ? a->is_store ? CACHE_MODIFY : CACHE_READ : CACHE_WRITE,
+                             .from = a->segment == X86_SEGMENT_FS                  ? LD_TRACE_FROM_THREAD
+                                     : is_fixed && d->insn.props & X86_PROP_RIPREL ? LD_TRACE_FROM_FILE
+                                                                                   : LD_TRACE_FROM_NUMBER,
+                             .late = late_of(x->word)};
+    op.late = more(op.late, late_of(op.count_word));
+    op.late = more(op.late, late_of(op.rest_word));
+    return op;
+}
+
+static struct ld_trace_part *make_part(struct ld_trace_program *p, const struct x86_detail *d, unsigned first,
+                                       unsigned end, const struct rewrite_trace_plan *plan)
+{
+    struct ld_trace_part *part = ARENA_NEW(p->arena, struct ld_trace_part);
+    struct ld_trace_op *ops = ARENA_ARRAY(p->arena, struct ld_trace_op, end - first + plan->access_count + 1);
+    unsigned n = 0, k = 0;
+    for (unsigned i = first; i < end; i++) {
+        ops[n++] = (struct ld_trace_op){.plus = d[i].insn.addr,
+                                        .word = REWRITE_TRACE_NO_WORD,
+                                        .count_word = REWRITE_TRACE_NO_WORD,
+                                        .rest_word = REWRITE_TRACE_NO_WORD,
+                                        .bytes = d[i].insn.len,
+                                        .kind = CACHE_FETCH,
+                                        .from = LD_TRACE_FROM_FILE};
+        for (; k < plan->access_count && plan->accesses[k].insn == i; k++)
+            ops[n++] = op_of(&d[i], &plan->accesses[k]);
+    }
+    *part = (struct ld_trace_part){0, ops, n, (uint16_t)plan->entry_count, (uint16_t)plan->late_count};
+    p->untold += plan->untold;
+    return part;
+}
+
+static void read_parts(struct ld_trace_program *p, struct block *b)
+{
+    struct x86_detail d[CFG_BLOCK_INSNS_MAX] = {0};
+    struct rewrite_trace_plan plan;
+    b->is_read = true;
+    if (!read_block(p, b, d)) {
+        p->unread++;
+        return;
+    }
+    uint64_t at = b->at;
+    for (unsigned first = 0; first < b->insns && at < p->hi; at++) {
+        unsigned next = rewrite_trace_plan(d, first, b->insns, &plan);
+        struct ld_trace_part *part = make_part(p, d, first, next, &plan);
+        part->at = at;
+        p->part[at - p->lo] = part;
+        first = next;
+    }
+}
+
+/* Parts but the first are few bytes behind their block's begin. */
+static struct block *block_near(const struct ld_trace_program *p, uint64_t at)
+{
+    uint64_t i;
+    for (uint64_t a = at; a + CFG_BLOCK_INSNS_MAX > at && a >= p->lo; a--)
+        if (map_get(&p->block_at, a, &i))
+            return &p->blocks.data[i - 1];
+    return NULL;
+}
+
+const struct ld_trace_part *ld_trace_program_part(struct ld_trace_program *p, uint64_t at)
+{
+    if (at - p->lo >= p->hi - p->lo)
+        return NULL;
+    if (p->part[at - p->lo])
+        return p->part[at - p->lo];
+    struct block *b = block_near(p, at);
+    if (b && !b->is_read)
+        read_parts(p, b);
+    return p->part[at - p->lo];
+}
+
+/* ---- all ---- */
+
+static void add_blocks(struct ld_trace_program *p, const struct rewrite_relocatable_unit *u)
+{
+    const struct cfg *c = u->map->cfg;
+    for (uint32_t f = 0; f < c->funcs.len; f++) {
+        if (!u->funcs[f].vaddr)
+            continue;
+        cfg_for_each_block(&c->funcs.data[f], b) {
+            struct block x = {ld_reading_block(u, b), ld_reading_block_end(u, b), c->blocks.data[b].insn_count, false};
+            VEC_PUSH(&p->blocks, x);
+            p->lo = p->blocks.len == 1 ? x.at : min_u64(p->lo, x.at);
+            p->hi = max_u64(p->hi, x.end);
+            map_put(&p->block_at, x.at, p->blocks.len);
+        }
+    }
+}
+
+static int find_sections(struct ld_trace_program *p, const char *path)
+{
+    const struct image_section *note = image_section_named(p->img, WIRE_LINK_SECTION);
+    if (!note || !p->linked->unit_count)
+        return diag_error("%s has no map of its blocks; link it without -s and --strip-debug", path);
+    p->note = note->addr;
+    p->turn = p->linked->counters_hi - WIRE_TRACE_PAGE;
+    return 0;
+}
+
+int ld_trace_program_open(const char *path, struct ld_trace_program **out)
+{
+    struct ld_trace_program *p = xmalloc(sizeof *p);
+    enum { TEXT_MAX = 1u << 30 };
+    *p = (struct ld_trace_program){.arena = arena_new()};
+    *out = NULL;
+    if (image_open(path, &p->img) < 0 || rewrite_relocatable_linked_open(path, &p->linked) < 0 ||
+        find_sections(p, path) < 0) {
+        ld_trace_program_close(p);
+        return -1;
+    }
+    for (size_t i = 0; i < p->linked->unit_count; i++)
+        add_blocks(p, &p->linked->units[i]);
+    if (p->hi - p->lo > TEXT_MAX) {
+        ld_trace_program_close(p);
+        return diag_error("%s is larger than can be traced", path);
+    }
+    p->part = xmalloc_sparse((p->hi - p->lo + 1) * sizeof *p->part);
+    *out = p;
+    return 0;
+}
+
+void ld_trace_program_close(struct ld_trace_program *p)
+{
+    if (!p)
+        return;
+    rewrite_relocatable_linked_close(p->linked);
+    image_close(p->img);
+    VEC_FREE(&p->blocks);
+    map_fini(&p->block_at);
+    free(p->part);
+    arena_free(p->arena);
+    free(p);
+}
+
+uint64_t ld_trace_program_note(const struct ld_trace_program *p) { return p->note; }
+uint64_t ld_trace_program_unread(const struct ld_trace_program *p) { return p->unread; }
+uint64_t ld_trace_program_untold(const struct ld_trace_program *p) { return p->untold; }

@@ -1,0 +1,77 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What programs linked with `mtool ld --tool trace` write, and `mtool ld-trace` reads at the same time: one file that
+ * all processes of a job have as shared memory, whose path is in WIRE_TRACE_ENV.
+ *
+ *   0                        struct wire_trace: a page, which linked files have in the place of the last page of their
+ *                            section mtool_counters too
+ *   WIRE_TRACE_MODULES_AT    struct wire_trace_module [WIRE_TRACE_MODULES]
+ *   WIRE_TRACE_CHUNKS_AT     chunks of WIRE_TRACE_CHUNK bytes, each of one thread: struct wire_trace_chunk, then words
+ *
+ * Words are u64. A block that begins is two or more: the address of its copy, plus the number of its part, and what
+ * registers held there (rewrite_trace_plan says which). What is known only later is two words: WIRE_TRACE_LATE plus its
+ * number, and the value. The first of such words is written last; until then it is zero.
+ *
+ * Whose turn it is: `turn` is the number of the last segment that was begun. A thread that finds another number there
+ * than its own begins a new one, in front of its block: WIRE_TRACE_SEGMENT, and the number. So all that one thread does
+ * before what another one does, by whatever synchronises them, is in a segment of a lower number, or in front of it in
+ * the same. A block counts as done where it begins; behind system calls and locked instructions another part begins.
+ *
+ * WIRE_TRACE_END: the thread goes on in another chunk. A handler of a signal may come between any two words.
+ */
+#ifndef MTOOL_WIRE_TRACE_H
+#define MTOOL_WIRE_TRACE_H
+
+#include <stdint.h>
+
+#define WIRE_TRACE_ENV "MTOOL_LD_TRACE"
+#define WIRE_TRACE_MAGIC "mtooltrc"
+enum { WIRE_TRACE_VERSION = 1 };
+
+#define WIRE_TRACE_PAGE 4096u
+#define WIRE_TRACE_MODULES 4096u
+#define WIRE_TRACE_CHUNK 65536u
+#define WIRE_TRACE_SPARE 8192u /* of a chunk: its limit is so far in front of its end */
+#define WIRE_TRACE_CHUNKS_MAX 4096u
+#define WIRE_TRACE_MODULES_AT 65536u
+#define WIRE_TRACE_CHUNKS_AT (WIRE_TRACE_MODULES_AT + WIRE_TRACE_MODULES * 512u)
+#define WIRE_TRACE_BYTES(chunks) (WIRE_TRACE_CHUNKS_AT + (uint64_t)(chunks)*WIRE_TRACE_CHUNK)
+
+#define WIRE_TRACE_LATE 0xffffffff80000000u    /* plus the number; then the value */
+#define WIRE_TRACE_SEGMENT 0xffffffffc0000000u /* then its number */
+#define WIRE_TRACE_END 0xffffffffc0000001u
+enum { WIRE_TRACE_LATE_MAX = 4096 };
+
+struct wire_trace {
+    uint64_t turn; /* 0: nobody traces */
+    char magic[8];
+    uint32_t version, chunks;
+    uint32_t ends;                                 /* 1: nobody reads any more */
+    uint32_t modules __attribute__((aligned(64))); /* so many have been asked for; grows */
+    uint64_t lost;                                 /* blocks that found no place */
+    /* Chunks that are free: numbers free[taken % WIRE_TRACE_FREE] up to, not including, free[given % ...]. */
+    uint64_t taken __attribute__((aligned(64)));
+    uint64_t given __attribute__((aligned(64)));
+    uint32_t gives; /* grows with `given`; futex */
+    uint32_t waits; /* threads that wait for it */
+};
+_Static_assert(sizeof(struct wire_trace) <= WIRE_TRACE_PAGE, "it is a page");
+#define WIRE_TRACE_FREE_AT 4096u /* u32 free[WIRE_TRACE_CHUNKS_MAX] */
+
+struct wire_trace_module { /* a linked file in a process */
+    uint32_t process;
+    uint32_t state; /* 1: all else is there */
+    uint64_t note;  /* where it has its section mtool_link */
+    char path[496];
+};
+_Static_assert(sizeof(struct wire_trace_module) == 512, "as WIRE_TRACE_CHUNKS_AT has it");
+
+struct wire_trace_chunk {
+    uint64_t segment; /* its first one's number; 0: free */
+    uint32_t module, thread;
+    uint64_t fs; /* base of the thread's thread-local memory */
+    uint64_t spare[5];
+};
+_Static_assert(sizeof(struct wire_trace_chunk) == 64, "words behind it are aligned");
+
+#endif
