@@ -6,6 +6,7 @@
 #include <asm/unistd.h>
 #include <stddef.h>
 
+#include "ldrt/call.h"
 #include "ldrt/runtime.h"
 #include "wire/link.h"
 
@@ -154,17 +155,6 @@ struct event { /* struct sigevent */
 struct span { /* struct itimerspec */
     int64_t every_s, every_ns, first_s, first_ns;
 };
-
-static long call(long number, long a, long b, long c, long d)
-{
-    long result;
-    register long fourth __asm__("r10") = d;
-    __asm__ volatile("syscall"
-                     : "=a"(result)
-                     : "a"(number), "D"(a), "S"(b), "d"(c), "r"(fourth)
-                     : "rcx", "r11", "memory");
-    return result;
-}
 
 __asm__(".text\n"
         ".type mtool_tool_restore,@function\n"

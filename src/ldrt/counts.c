@@ -6,6 +6,7 @@
 #include <asm/unistd.h>
 #include <stddef.h>
 
+#include "ldrt/call.h"
 #include "wire/link.h"
 
 enum { PATH = 4096, NAMES = 10000, AT_FDCWD = -100, READ_ONLY = 0, WRITE_NEW = 02 | 0100 | 0200 | 02000000 };
@@ -43,17 +44,6 @@ static char made[2 * PATH];              /* the file that was made last */
 static char folder[PATH], pattern[PATH]; /* the pattern: given, if not empty */
 
 /* ---- system calls ---- */
-
-static long call(long number, long a, long b, long c, long d)
-{
-    long result;
-    register long fourth __asm__("r10") = d;
-    __asm__ volatile("syscall"
-                     : "=a"(result)
-                     : "a"(number), "D"(a), "S"(b), "d"(c), "r"(fourth)
-                     : "rcx", "r11", "memory");
-    return result;
-}
 
 static long open_file(const char *path, long flags) { return call(__NR_openat, AT_FDCWD, (long)path, flags, 0666); }
 

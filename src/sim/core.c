@@ -140,7 +140,7 @@ struct sim_core *sim_core_new(const struct machine *m, const struct sim_insn *in
     c->successors = xmalloc_sparse(count * sizeof *c->successors);
     for (unsigned p = 0; p < machine_port_count(m); p++)
         c->queue_of[p] = sim_queue_of(m, 1u << p);
-    core_find_demand(c);
+    sim_find_demand(c->m, c->demand);
     resource_init(&c->reorder, m->rob);
     resource_init(&c->int_regs, m->int_regs);
     resource_init(&c->vec_regs, m->vec_regs);

@@ -180,8 +180,6 @@ static inline void pass_until(struct sim_core *c, int64_t tick)
     if (c->now < tick >> TICK_SHIFT)
         core_pass_until(c, tick);
 }
-/* How much each unit is asked for by what the description says of all operations. */
-void core_find_demand(struct sim_core *c);
 
 static inline bool has_room(const struct sim_core *c, uint8_t queue)
 {

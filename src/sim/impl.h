@@ -64,4 +64,7 @@ uint64_t sim_values_address(const struct sim_values *v, const struct sim_insn *i
 /* Executes the instruction on the values; `addr` as from sim_values_address or the true one. */
 void sim_values_step(struct sim_values *v, const struct sim_insn *i, uint64_t addr);
 
+/* How much each unit is asked for by what the description says of all operations (issue.c); added to what is there. */
+void sim_find_demand(const struct machine *m, float demand[MACHINE_PORT_MAX]);
+
 #endif

@@ -109,13 +109,13 @@ static int64_t first_free_port(const struct sim_core *c, uint32_t ports, int64_t
 
 /* Each set of ports that some operation chooses from asks for each of them the more, the smaller it is. Tells nothing
  * of the order in which a description names its units. */
-void core_find_demand(struct sim_core *c)
+void sim_find_demand(const struct machine *m, float demand[MACHINE_PORT_MAX])
 {
     uint32_t seen[128];
     size_t n = 0;
-    for (size_t i = 0; i < c->m->class_count; i++)
-        for (unsigned u = 0; u < c->m->classes[i].use_count; u++) {
-            uint32_t ports = c->m->classes[i].uses[u].ports;
+    for (size_t i = 0; i < m->class_count; i++)
+        for (unsigned u = 0; u < m->classes[i].use_count; u++) {
+            uint32_t ports = m->classes[i].uses[u].ports;
             size_t k = 0;
             while (k < n && seen[k] != ports)
                 k++;
@@ -123,7 +123,7 @@ void core_find_demand(struct sim_core *c)
                 continue;
             seen[n++] = ports;
             for (uint32_t rest = ports; rest; rest &= rest - 1)
-                c->demand[__builtin_ctz(rest)] += 1.0F / (float)__builtin_popcount(ports);
+                demand[__builtin_ctz(rest)] += 1.0F / (float)__builtin_popcount(ports);
         }
 }
 

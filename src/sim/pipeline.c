@@ -29,25 +29,6 @@ static int64_t later(int64_t a, int64_t b) { return a > b ? a : b; }
 
 /* ---- units ---- */
 
-/* As core_find_demand: each set of units asks for each of them the more, the smaller it is. */
-static void find_demand(struct sim_pipeline *p)
-{
-    uint32_t seen[128];
-    size_t n = 0;
-    for (size_t i = 0; i < p->m->class_count; i++)
-        for (unsigned u = 0; u < p->m->classes[i].use_count; u++) {
-            uint32_t ports = p->m->classes[i].uses[u].ports;
-            size_t k = 0;
-            while (k < n && seen[k] != ports)
-                k++;
-            if (k < n || n == ARRAY_LEN(seen))
-                continue;
-            seen[n++] = ports;
-            for (uint32_t rest = ports; rest; rest &= rest - 1)
-                p->demand[__builtin_ctz(rest)] += 1.0F / (float)__builtin_popcount(ports);
-        }
-}
-
 static int64_t find_free(const struct sim_pipeline *p, unsigned port, int64_t t)
 {
     while (t < CYCLES) {
@@ -210,7 +191,7 @@ struct sim_pipeline *sim_pipeline_new(const struct machine *m)
     struct sim_pipeline *p = xmalloc(sizeof *p);
     p->m = m;
     p->ports = machine_port_count(m);
-    find_demand(p);
+    sim_find_demand(m, p->demand);
     return p;
 }
 
