@@ -272,7 +272,9 @@ static uint64_t read_hex(struct lines *l, int *c)
 /* Of the file that is mapped where the note is. */
 static void find_path(char *to, unsigned room)
 {
-    struct lines l = {.fd = call(__NR_openat, AT_FDCWD, (long)"/proc/self/maps", READ_ONLY, 0, 0, 0)};
+    struct lines l;
+    l.fd = call(__NR_openat, AT_FDCWD, (long)"/proc/self/maps", READ_ONLY, 0, 0, 0);
+    l.at = l.end = 0; /* no more: compilers would call memset */
     int c = 0, is_found = 0;
     unsigned n = 0;
     while (l.fd >= 0 && c >= 0 && !is_found) {
@@ -424,7 +426,9 @@ uint64_t reserve(uint64_t at, uint64_t bytes)
 static void read_path(void)
 {
     static const char name[] = WIRE_TRACE_ENV "=";
-    struct lines l = {.fd = call(__NR_openat, AT_FDCWD, (long)"/proc/self/environ", READ_ONLY, 0, 0, 0)};
+    struct lines l;
+    l.fd = call(__NR_openat, AT_FDCWD, (long)"/proc/self/environ", READ_ONLY, 0, 0, 0);
+    l.at = l.end = 0; /* no more: compilers would call memset */
     unsigned n = 0, at = 0;
     int is_same = 1, is_whole = 0;
     for (int c; l.fd >= 0 && !is_whole && (c = next_byte(&l)) >= 0;) {
