@@ -75,7 +75,15 @@ int cache_of_machine(const struct machine *m, bool tlbs, struct cache_config *ou
 
 /* ---- references ---- */
 
-enum cache_kind { CACHE_FETCH, CACHE_READ, CACHE_WRITE, CACHE_KIND_COUNT, CACHE_MODIFY = CACHE_KIND_COUNT };
+enum cache_kind {
+    CACHE_FETCH,
+    CACHE_READ,
+    CACHE_WRITE,
+    CACHE_KIND_COUNT,
+    CACHE_MODIFY = CACHE_KIND_COUNT,
+    CACHE_USE /* data of one line that the nearest level has are used: its order changes, nothing is counted; nothing
+                 happens if it has not */
+};
 const char *cache_kind_name(enum cache_kind k); /* "fetches", "reads", "writes" */
 
 struct cache_ref {

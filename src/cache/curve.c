@@ -43,7 +43,9 @@ static void run_one(struct cache_curve *k, const struct cache_ref *r)
 void cache_curve_run(struct cache_curve *k, const struct cache_ref *refs, size_t count)
 {
     for (const struct cache_ref *r = refs; r < refs + count; r++)
-        if (r->kind != CACHE_FETCH)
+        if (r->kind == CACHE_USE)
+            stack_use(&k->stack, curve_number(k, r->address >> k->shift));
+        else if (r->kind != CACHE_FETCH)
             run_one(k, r);
 }
 

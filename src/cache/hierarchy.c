@@ -332,6 +332,16 @@ static unsigned run_one(struct cache *c, int at, const struct cache_ref *r, enum
 
 static void add_thread(struct cache *c, unsigned thread);
 
+/* CACHE_USE. */
+static void use_only(const struct cache *c, const struct cache_ref *r)
+{
+    const struct level *l = &c->levels[c->nearest_data];
+    struct bank *b = l->banks[r->thread];
+    uint32_t at = lines_use(&b->lines, r->address >> l->shift, 0);
+    if (at != LINES_NONE && c->with_causes)
+        causes_use(b->causes, b->lines.marks[at], true);
+}
+
 /* What the references are run with is told once, so that the loop over most does not ask it of each. Returns the levels
  * that missed, a bit each. */
 INLINED unsigned run_ref(struct cache *c, const struct cache_ref *r, bool causes, bool threads)
@@ -341,6 +351,8 @@ INLINED unsigned run_ref(struct cache *c, const struct cache_ref *r, bool causes
     enum cache_kind kind = is_modify ? CACHE_READ : (enum cache_kind)r->kind;
     if (at == NO_LEVEL)
         return 0;
+    if (__builtin_expect(r->kind == CACHE_USE, 0))
+        return use_only(c, r), 0;
     if (!is_hit(c, &c->levels[at], r, stores, causes, threads, &lacks))
         return run_one(c, at, r, kind, stores, lacks);
     c->levels[at].counts.references[kind]++;

@@ -121,6 +121,7 @@ struct cmd_args {
     struct cmd_texts programs;
     const char *maps;
     unsigned of;
+    const char *disk;                           /* of monster run */
     const char *kernel, *figure, *profile;      /* of monster prepare and report */
     unsigned form;                              /* of trace, and of ld-trace */
     uint64_t filter;                            /* of trace */

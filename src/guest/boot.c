@@ -13,7 +13,7 @@
 #include <unistd.h>
 
 #define EMULATOR "qemu-system-x86_64"
-enum { MB = 1 << 20, ARGUMENTS_MAX = 64, TICK_NS = 100000000, LOOK_MAX = 1 << 16 };
+enum { MB = 1 << 20, ARGUMENTS_MAX = 64, TICK_NS = 100000000, LOOK_MAX = 1 << 16, DAY_S = 86400 };
 
 static int caught; /* a signal that ends mtool, once all is cleared away */
 
@@ -38,6 +38,16 @@ void guest_pass_signal_on(void)
 }
 
 /* ---- started ---- */
+
+static const char *date_of(struct arena *a, int64_t day)
+{
+    time_t at = (time_t)day * DAY_S;
+    struct tm date;
+    char text[64];
+    if (!day || !gmtime_r(&at, &date) || !strftime(text, sizeof text, "%Y-%m-%dT00:00:00", &date))
+        return "2026-01-01T00:00:00";
+    return arena_strdup(a, text);
+}
 
 static void put_arguments(struct arena *a, const struct guest_boot *b, char *argv[ARGUMENTS_MAX])
 {
@@ -64,7 +74,7 @@ static void put_arguments(struct arena *a, const struct guest_boot *b, char *arg
         (char[]){"-icount"},
         arena_printf(a, "shift=%u,sleep=off", b->shift),
         (char[]){"-rtc"},
-        (char[]){"base=2026-01-01T00:00:00,clock=vm"},
+        arena_printf(a, "base=%s,clock=vm", date_of(a, b->day)),
         (char[]){"-kernel"},
         arena_strdup(a, b->kernel),
         (char[]){"-initrd"},

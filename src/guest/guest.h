@@ -40,6 +40,8 @@ void guest_tree_add_text(struct guest_tree *t, const char *path, const void *tex
 /* What each guest has: init, which does `command` (wire/monster.h; ends in NULL), empty folders, and of busybox, where
  * it is not NULL, the shell and the small programs whose paths are not taken. */
 int guest_tree_add_base(struct guest_tree *t, const char *init, const char *busybox, const char *const *command);
+/* The disk's drivers, which are in that folder. 0, or -1 after one line. */
+int guest_tree_add_drivers(struct guest_tree *t, const char *folder);
 bool guest_tree_has(const struct guest_tree *t, const char *path);
 
 /* ---- newc.c ---- */
@@ -67,6 +69,7 @@ struct guest_boot {
     uint64_t memory_bytes; /* of the guest, without the region */
     unsigned shift;        /* an instruction takes 1 << shift ns of the guest's clock */
     double limit_s;
+    int64_t day; /* its date, days since 1970; 0: the first of 2026 */
 };
 /* Boots, and waits for the end. 0 if the guest handed all over, -1 after one line: no emulator, it refused the plugin,
  * the kernel panicked, the limit passed. */
@@ -82,6 +85,7 @@ struct guest { /* what is prepared, in `arena` */
     const char *folder, *kernel, *symbols, *busybox; /* files; busybox NULL: none */
     const char *version;                             /* "6.1.0-56-cloud-amd64" */
     uint64_t task_pid, task_comm, task_mm;
+    bool has_drivers; /* of a disk */
 };
 /* Fetches and prepares what is not there yet; says what. `kernel`: an image to be used instead of Debian's, or NULL. 0,
  * or -1 after one line. */

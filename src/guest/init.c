@@ -3,8 +3,10 @@
  * over what the command wrote, and how it ended. It asks nothing and waits for nobody else. */
 #include "wire/monster.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,15 +15,19 @@
 #include <sys/reboot.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <sys/sysmacros.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { ARGUMENTS_MAX = 1 << 16 };
+enum { ARGUMENTS_MAX = 1 << 16, HEAD = 6 };
 #define STDOUT_FILE "/mtool/stdout"
 #define STDERR_FILE "/mtool/stderr"
+#define DISK "/mtool/disk"
+#define DEVICE "/dev/nullb0"
+#define GROUPS "/mtool/groups"
 
 struct command {
-    char *what, *folder, *input;
+    char *what, *folder, *input, *disk;
     unsigned long region, argc;
     char **argv, **envp;
 };
@@ -83,7 +89,7 @@ static void send_file(enum wire_stream stream, const char *path)
     close(fd);
 }
 
-/* ---- the command ---- */
+/* ---- what is asked for ---- */
 
 static char *read_whole(const char *path, size_t *len)
 {
@@ -116,12 +122,13 @@ static char **list_of(char **at, const char *end, unsigned long count)
 static struct command read_command(void)
 {
     size_t len;
-    char *at = read_whole(WIRE_COMMAND, &len), *end = at + len, **head = list_of(&at, end, 5);
-    if (!head[1] || !head[4])
-        give_up(WIRE_COMMAND);
-    struct command c = {.what = head[0], .folder = head[2], .input = head[3]};
+    char *at = read_whole(WIRE_COMMAND, &len), *end = at + len, **head = list_of(&at, end, HEAD);
+    for (int i = 0; i < HEAD; i++)
+        if (!head[i])
+            give_up(WIRE_COMMAND);
+    struct command c = {.what = head[0], .folder = head[2], .input = head[3], .disk = head[4]};
     c.region = strtoul(head[1], NULL, 0);
-    c.argc = strtoul(head[4], NULL, 0);
+    c.argc = strtoul(head[5], NULL, 0);
     c.argv = list_of(&at, end, c.argc);
     c.envp = list_of(&at, end, ARGUMENTS_MAX);
     return c;
@@ -136,11 +143,186 @@ static void open_as(int fd, const char *path, int flags)
     }
 }
 
+/* ---- the disk ---- */
+
+/* False: it is not here. */
+static int load_driver(const char *in_package, const char *parameters)
+{
+    char path[256];
+    snprintf(path, sizeof path, WIRE_DRIVER_FOLDER "/%s", strrchr(in_package, '/') + 1);
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0)
+        return 0;
+    if (syscall(SYS_finit_module, fd, parameters, 0) < 0)
+        give_up(path);
+    close(fd);
+    return 1;
+}
+
+static int load_drivers(const char *parameters)
+{
+    static const char *const drivers[] = WIRE_DRIVERS;
+    size_t n = sizeof drivers / sizeof *drivers;
+    int are_there = 1;
+    for (size_t i = 0; i < n && are_there; i++)
+        are_there = load_driver(drivers[i], i + 1 == n ? parameters : "");
+    return are_there;
+}
+
+static void make_file_system(void)
+{
+    int status = 0;
+    pid_t child = fork();
+    if (child == 0) {
+        open_as(1, "/dev/null", O_WRONLY);
+        execl("/mtool/busybox", "mke2fs", "-F", "-b", "4096", "-m", "0", DEVICE, (char *)NULL);
+        _exit(127);
+    }
+    if (child < 0 || waitpid(child, &status, 0) < 0 || status != 0)
+        give_up("mke2fs");
+}
+
+static int is_left_out(const char *path)
+{
+    static const char *const paths[] = {"/proc",      "/sys",       "/dev", DISK, GROUPS, WIRE_DRIVER_FOLDER,
+                                        WIRE_COMMAND, "/mtool/init"};
+    for (size_t i = 0; i < sizeof paths / sizeof *paths; i++)
+        if (strcmp(path, paths[i]) == 0)
+            return 1;
+    return 0;
+}
+
+static void copy_bytes(const char *from, const char *to, const struct stat *st)
+{
+    static char buffer[1 << 16];
+    int in = open(from, O_RDONLY | O_CLOEXEC),
+        out = open(to, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, st->st_mode & 07777);
+    ssize_t n = -1;
+    while (in >= 0 && out >= 0 && (n = read(in, buffer, sizeof buffer)) > 0)
+        if (write(out, buffer, (size_t)n) != n)
+            give_up(to);
+    if (n < 0 || fchmod(out, st->st_mode & 07777) < 0)
+        give_up(to);
+    close(in);
+    close(out);
+}
+
+/* A file, link or folder, with all that is in it, to the same path on the disk; its time too, which make looks at. What
+ * was copied is removed, since it takes memory. */
+static void move_all_of(const char *folder);
+static void move_to_disk(const char *path)
+{
+    struct stat st;
+    char to[PATH_MAX + 64], says[PATH_MAX + 1];
+    struct timespec times[2];
+    ssize_t n;
+    if (is_left_out(path) || lstat(path, &st) < 0)
+        return;
+    snprintf(to, sizeof to, DISK "%s", path);
+    if (S_ISLNK(st.st_mode) && (n = readlink(path, says, PATH_MAX)) > 0) {
+        says[n] = 0;
+        if (symlink(says, to) < 0)
+            give_up(to);
+    } else if (S_ISREG(st.st_mode)) {
+        copy_bytes(path, to, &st);
+        unlink(path);
+    } else if (S_ISDIR(st.st_mode)) {
+        if (strcmp(path, "/") != 0 && mkdir(to, st.st_mode & 07777) < 0)
+            give_up(to);
+        move_all_of(path);
+    }
+    times[0] = times[1] = st.st_mtim;
+    utimensat(AT_FDCWD, to, times, AT_SYMLINK_NOFOLLOW);
+}
+
+/* In order of their names, so that the disk is always the same. */
+static void move_all_of(const char *folder)
+{
+    struct dirent **names;
+    int n = scandir(folder, &names, NULL, alphasort);
+    char path[PATH_MAX + 16];
+    for (int i = 0; i < n; i++) {
+        if (strcmp(names[i]->d_name, ".") != 0 && strcmp(names[i]->d_name, "..") != 0) {
+            snprintf(path, sizeof path, "%s/%s", strcmp(folder, "/") == 0 ? "" : folder, names[i]->d_name);
+            move_to_disk(path);
+        }
+        free(names[i]);
+    }
+    if (n >= 0)
+        free(names);
+}
+
+static void write_text(const char *path, const char *text)
+{
+    int fd = open(path, O_WRONLY | O_CLOEXEC);
+    if (fd < 0 || write(fd, text, strlen(text)) < 0)
+        give_up(path);
+    close(fd);
+}
+
+/* This process and what it makes read and write so many bytes a second at most. */
+static void limit_speed(const char *bytes_a_second)
+{
+    struct stat st;
+    char text[128];
+    mkdir(GROUPS, 0755);
+    if (mount("groups", GROUPS, "cgroup2", 0, NULL) < 0 || stat(DEVICE, &st) < 0)
+        give_up("a group with limits");
+    write_text(GROUPS "/cgroup.subtree_control", "+io");
+    mkdir(GROUPS "/disk", 0755);
+    snprintf(text, sizeof text, "%u:%u rbps=%s wbps=%s", major(st.st_rdev), minor(st.st_rdev), bytes_a_second,
+             bytes_a_second);
+    write_text(GROUPS "/disk/io.max", text);
+    write_text(GROUPS "/disk/cgroup.procs", "0");
+}
+
+static void mount_disk(void)
+{
+    if (mount(DEVICE, DISK, "ext4", 0, NULL) < 0)
+        give_up("the disk");
+}
+
+/* All files go to a disk that takes so many nanoseconds for each request, one after the other, and is cold when the
+ * command begins. */
+static void make_disk(const char *disk)
+{
+    char parameters[256];
+    const char *speed = strchr(disk, ' ');
+    snprintf(parameters, sizeof parameters,
+             "nr_devices=1 gb=2 bs=4096 memory_backed=1 queue_mode=2 irqmode=2 submit_queues=1 hw_queue_depth=1 "
+             "completion_nsec=%.*s",
+             (int)strcspn(disk, " "), disk);
+    if (!load_drivers(parameters))
+        give_up("the disk's drivers");
+    make_file_system();
+    mkdir(DISK, 0755);
+    mount_disk();
+    move_all_of("/");
+    if (umount(DISK) < 0)
+        give_up("the disk");
+    write_text("/proc/sys/vm/drop_caches", "3");
+    mount_disk();
+    const char *const systems[][3] = {
+        {"proc", DISK "/proc", "proc"}, {"sysfs", DISK "/sys", "sysfs"}, {"devtmpfs", DISK "/dev", "devtmpfs"}};
+    for (size_t i = 0; i < sizeof systems / sizeof *systems; i++) {
+        mkdir(systems[i][1], 0755);
+        mount(systems[i][0], systems[i][1], systems[i][2], 0, NULL);
+    }
+    if (speed && strcmp(speed, " 0") != 0)
+        limit_speed(speed + 1);
+}
+
+/* ---- the command ---- */
+
 static _Noreturn void become(const struct command *c, volatile int *error)
 {
-    open_as(0, *c->input ? c->input : "/dev/null", O_RDONLY);
     open_as(1, STDOUT_FILE, O_WRONLY | O_CREAT | O_TRUNC | O_APPEND);
     open_as(2, STDERR_FILE, O_WRONLY | O_CREAT | O_TRUNC | O_APPEND);
+    if (*c->disk && chroot(DISK) < 0) {
+        *error = errno;
+        _exit(127);
+    }
+    open_as(0, *c->input ? c->input : "/dev/null", O_RDONLY);
     if (chdir(c->folder) == 0)
         execve(c->argv[0], c->argv + 1, c->envp);
     *error = errno;
@@ -186,9 +368,12 @@ int main(void)
     close(mem);
     region->magic = WIRE_REGION_MAGIC;
     if (strcmp(c.what, "symbols") == 0) {
+        load_drivers("nr_devices=0");
         send_file(WIRE_SYMBOLS, "/proc/kallsyms");
         send_file(WIRE_TYPES, "/sys/kernel/btf/vmlinux");
     } else {
+        if (*c.disk)
+            make_disk(c.disk);
         run(&c);
     }
     power_off();

@@ -13,7 +13,7 @@
 #define BUSYBOX_PACKAGE "busybox-static"
 enum { SYMBOLS_MEMORY = 512 << 20, SYMBOLS_LIMIT_S = 300, MB = 1000000 };
 
-static const char *const modules[] = {"null_blk", NULL}; /* of the kernel's package: for a disk */
+static const char *const drivers[] = WIRE_DRIVERS; /* of the kernel's package */
 
 /* ---- places ---- */
 
@@ -104,10 +104,9 @@ static int take_kernel(struct arena *a, const char *folder)
     if (!image)
         return diag_error("the kernel's package holds no boot/vmlinuz");
     const char *version = file_base_name(image) + strlen("vmlinuz-");
-    for (size_t i = 0; modules[i]; i++) {
-        char *m =
-            first_match(a, arena_printf(a, "%s/x/lib/modules/*/kernel/drivers/block/*/%s.ko", folder, modules[i]));
-        if (m && copy(m, arena_printf(a, "%s/%s.ko", folder, modules[i])) < 0)
+    for (size_t i = 0; i < ARRAY_LEN(drivers); i++) {
+        char *m = first_match(a, arena_printf(a, "%s/x/lib/modules/*/kernel/%s", folder, drivers[i]));
+        if (m && copy(m, arena_printf(a, "%s/%s", folder, file_base_name(drivers[i]))) < 0)
             return -1;
     }
     file_write_whole(arena_printf(a, "%s/version", folder), version, strlen(version), 0644);
@@ -162,11 +161,19 @@ static int write_offsets(struct arena *a, const char *folder)
     return rc == 0 ? 0 : diag_error("cannot write into %s: %s", folder, strerror(errno));
 }
 
+static bool has_drivers(struct arena *a, const char *folder)
+{
+    bool has_all = true;
+    for (size_t i = 0; i < ARRAY_LEN(drivers); i++)
+        has_all &= file_exists(arena_printf(a, "%s/%s", folder, file_base_name(drivers[i])));
+    return has_all;
+}
+
 static int first_boot(struct arena *a, const char *folder)
 {
     char *init = guest_own_file(a, "monster-init"), *plugin = guest_own_file(a, "mtool-monster.so");
     struct guest_tree *t = guest_tree_new();
-    const char *const command[] = {"symbols", arena_printf(a, "%d", SYMBOLS_MEMORY), "/", "", "0", NULL};
+    const char *const command[] = {"symbols", arena_printf(a, "%d", SYMBOLS_MEMORY), "/", "", "", "0", NULL};
     struct guest_boot b = {.kernel = arena_printf(a, "%s/vmlinuz", folder),
                            .archive = arena_printf(a, "%s/archive", folder),
                            .folder = folder,
@@ -181,6 +188,8 @@ static int first_boot(struct arena *a, const char *folder)
         diag_error("cannot write %s: %s", b.settings, strerror(errno));
     if (rc == 0)
         rc = guest_tree_add_base(t, init, NULL, command);
+    if (rc == 0 && has_drivers(a, folder)) /* so that the symbols have theirs */
+        rc = guest_tree_add_drivers(t, folder);
     if (rc == 0)
         rc = guest_archive_write(t, b.archive);
     if (rc == 0)
@@ -262,6 +271,7 @@ static bool read_parts(struct guest *g)
     g->kernel = part(g, "vmlinuz");
     g->symbols = part(g, "symbols");
     g->busybox = part(g, "busybox");
+    g->has_drivers = has_drivers(g->arena, g->folder);
     if (!offsets || !g->version || !file_exists(g->kernel) || !file_exists(g->symbols))
         return false;
     g->task_pid = strtoull(offsets, &offsets, 10);

@@ -306,7 +306,9 @@ static int add_busybox(struct guest_tree *t, const char *busybox)
     if (guest_run_tool((const char *const[]){busybox, "--list-full", NULL}, NULL, &out, NULL) != 0)
         return diag_error("%s does not run", busybox);
     int rc = guest_tree_add_as(t, busybox, "/mtool/busybox", 0755);
-    if (!guest_tree_has(t, "bin"))
+    if (!guest_tree_has(t, "bin") && guest_tree_has(t, "usr/bin"))
+        guest_tree_add_link(t, "/bin", "usr/bin");
+    else if (!guest_tree_has(t, "bin"))
         guest_tree_add_folder(t, "/bin");
     for (char *line = out.data ? strtok_r(out.data, "\n", &state) : NULL; line; line = strtok_r(NULL, "\n", &state)) {
         const char *name = file_base_name(line);
@@ -318,6 +320,18 @@ static int add_busybox(struct guest_tree *t, const char *busybox)
     if (!guest_tree_has(t, "usr/bin/sh") && !guest_tree_has(t, "usr/bin/dash") && !guest_tree_has(t, "bin/sh"))
         guest_tree_add_link(t, guest_tree_has(t, "usr/bin") ? "/usr/bin/sh" : "/bin/sh", "/mtool/busybox");
     str_free(&out);
+    return rc;
+}
+
+int guest_tree_add_drivers(struct guest_tree *t, const char *folder)
+{
+    static const char *const drivers[] = WIRE_DRIVERS;
+    int rc = 0;
+    for (size_t i = 0; i < ARRAY_LEN(drivers) && rc == 0; i++) {
+        const char *name = file_base_name(drivers[i]);
+        rc = guest_tree_add_as(t, arena_printf(t->arena, "%s/%s", folder, name),
+                               arena_printf(t->arena, WIRE_DRIVER_FOLDER "/%s", name), 0644);
+    }
     return rc;
 }
 

@@ -103,6 +103,9 @@ static void switch_on(struct references_area *a, uint64_t length)
         return;
     memset(a->stream->touched, 0, sizeof a->stream->touched);
     memset(a->stream->written, 0, sizeof a->stream->written);
+    memset(a->stream->second, 0, sizeof a->stream->second);
+    memset(a->stream->second_written, 0, sizeof a->stream->second_written);
+    memset(a->stream->swapped, 0, sizeof a->stream->swapped);
     cut_area(a, true);
     a->given = (int64_t)length;
     __atomic_store_n(&a->stream->left, a->given, __ATOMIC_SEQ_CST);

@@ -81,7 +81,7 @@ static int add_member(struct reader *r, const struct ar_hdr *h, size_t at, size_
 {
     struct ld_member m = {
         .header = (const uint8_t *)h, .data = (const uint8_t *)h + HEADER, .header_at = at, .len = len};
-    if (!(m.name = name_of(r, h)))
+    if (!(m.name = name_of(r, h)) || strchr(m.name, '\n'))
         return bad(r, "the name of a member is missing");
     if (r->is_thin && map_thin(r, &m) < 0)
         return -1;

@@ -73,6 +73,14 @@ static void put_head(struct json *j, const struct monster_result *r, const struc
     json_object_end(j);
     json_str(j, "model", r->machine);
     json_str(j, "caches", r->caches);
+    if (r->has_disk) {
+        json_object(j, "disk");
+        json_real(j, "request_ms", r->disk_ms);
+        json_real(j, "mb_s", r->disk_mb_s);
+        json_object_end(j);
+    } else {
+        json_null(j, "disk");
+    }
     json_u64(j, "clock_ns", r->clock_ns);
     json_real(j, "idle_ns", s->idle_ns);
     json_object(j, "instructions");

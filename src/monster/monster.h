@@ -60,6 +60,8 @@ struct monster_result {
     double width, ghz;
     unsigned shift;    /* an instruction takes 1 << shift ns of the guest's clock */
     uint64_t clock_ns; /* of that, from begin to end */
+    bool has_disk;
+    double disk_ms, disk_mb_s;
     enum wire_end end;
     uint64_t status;
     struct monster_totals total[MONSTER_MODE_COUNT];
@@ -132,6 +134,8 @@ struct monster_options {
     uint64_t memory_mb; /* 0: as much as the files need, and 512 */
     double limit_s;     /* 0: 600 */
     bool is_virtual, user_only, kernel_only;
+    bool has_disk;                                /* all files are on it, and it is cold */
+    double disk_ms /* of a request */, disk_mb_s; /* 0: at once */
 };
 /* What it wrote to its standard output and error is passed on. *result: the text of the result, the caller's. 0, or
  * after one line -1: the command or an option cannot be used; -2: the guest failed. */

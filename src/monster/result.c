@@ -204,6 +204,14 @@ static int take_end(struct reader *p, char *rest)
     return 0;
 }
 
+static int take_disk(struct reader *p, char *rest)
+{
+    p->r->has_disk = true;
+    p->r->disk_ms = strtod(rest, &rest);
+    p->r->disk_mb_s = strtod(rest, NULL);
+    return 0;
+}
+
 static int take_whole(struct reader *p, char *rest)
 {
     (void)rest;
@@ -255,7 +263,7 @@ static const struct {
     {"shift", take_shift},     {"clock", take_clock_ns},  {"end", take_end},           {"total", take_total},
     {"process", take_process}, {"columns", take_columns}, {"function", take_function}, {"whole", take_whole},
     {"map", take_map},         {"program", take_program}, {"counter", take_counter},   {"timer", take_timer},
-    {"traced", take_traced},   {"trace", take_trace},
+    {"traced", take_traced},   {"trace", take_trace},     {"disk", take_disk},
 };
 
 static int take_line(struct reader *p, char *line)

@@ -13,7 +13,16 @@
 #include "guest/guest.h"
 #include "machine/machine.h"
 
-enum { MB = 1 << 20, MEMORY_MAX_MB = 3000, SPARE_MB = 512, SHIFT_MAX = 7, LIMIT_S = 600, PATH_LEN = 4096 };
+enum {
+    MB = 1 << 20,
+    MEMORY_MAX_MB = 3000,
+    SPARE_MB = 512,
+    SHIFT_MAX = 7,
+    LIMIT_S = 600,
+    PATH_LEN = 4096,
+    DAY_S = 86400,
+    USUAL_S = 1767225600
+};
 
 struct job {
     const struct monster_options *o;
@@ -104,6 +113,27 @@ static int add_input(struct job *j, const char **input)
     return rc;
 }
 
+/* "": there is none. */
+static const char *disk_of(const struct job *j)
+{
+    if (!j->o->has_disk)
+        return "";
+    return arena_printf(j->a, "%.0f %.0f", 1e6 * j->o->disk_ms, 1e6 * j->o->disk_mb_s);
+}
+
+static int check_disk(const struct job *j)
+{
+    if (!j->o->has_disk)
+        return 0;
+    if (!j->guest->has_drivers)
+        return diag_error(
+            "monster run: the guest has no drivers of a disk, since an older mtool prepared it or it is of a "
+            "kernel image of your own: 'mtool monster prepare --force'");
+    return file_exists(j->guest->busybox) ? guest_tree_add_drivers(j->tree, j->guest->folder)
+                                          : diag_error("monster run: the guest has no busybox, which makes the disk's "
+                                                       "file system: 'mtool monster prepare --force'");
+}
+
 static int add_command(struct job *j)
 {
     static const char *const environment[] = {
@@ -120,11 +150,9 @@ static int add_command(struct job *j)
     guest_tree_add_folder(j->tree, here);
     while (j->o->argv[argc])
         argc++;
-    const char *head[] = {"run",
-                          arena_printf(j->a, "%llu", (unsigned long long)j->boot.memory_bytes),
-                          here,
-                          input,
-                          arena_printf(j->a, "%zu", argc + 1),
+    const char *head[] = {"run",      arena_printf(j->a, "%llu", (unsigned long long)j->boot.memory_bytes),
+                          here,       input,
+                          disk_of(j), arena_printf(j->a, "%zu", argc + 1),
                           j->program};
     for (size_t i = 0; i < ARRAY_LEN(head); i++)
         VEC_PUSH(&words, head[i]);
@@ -237,15 +265,26 @@ static uint64_t bytes_of(const struct guest_tree *t)
     return sum;
 }
 
-/* The archive and what is unpacked of it, both, and room for the program. */
+/* The archive and what is unpacked of it, both, and room for the program; of a disk its own, and what is read of it. */
 static int choose_memory(struct job *j)
 {
-    uint64_t need = 2 * bytes_of(j->tree) / MB + SPARE_MB, mb = j->o->memory_mb ? j->o->memory_mb : ALIGN_UP(need, 64);
+    uint64_t times = j->o->has_disk ? 4 : 2, need = times * bytes_of(j->tree) / MB + SPARE_MB,
+             mb = j->o->memory_mb ? j->o->memory_mb : ALIGN_UP(need, 64);
     if (mb > MEMORY_MAX_MB)
         return diag_error("monster run: the guest would need %llu MB; it can have %d, so fewer or smaller files",
                           (unsigned long long)mb, MEMORY_MAX_MB);
     j->boot.memory_bytes = mb * MB;
     return 0;
+}
+
+/* Files of the future would confuse make: the first midnight behind the newest of them, if it is behind the usual date.
+ */
+static int64_t day_of(const struct guest_tree *t)
+{
+    int64_t newest = 0;
+    for (size_t i = 0; i < t->nodes.len; i++)
+        newest = t->nodes.data[i].changed > newest ? t->nodes.data[i].changed : newest;
+    return newest >= USUAL_S ? newest / DAY_S + 1 : 0;
 }
 
 static int make_guest(struct job *j)
@@ -255,6 +294,7 @@ static int make_guest(struct job *j)
     j->boot.archive = part(j, "archive");
     j->boot.settings = part(j, "settings");
     j->boot.shift = shift_of(j->ghz);
+    j->boot.day = day_of(j->tree);
     j->boot.limit_s = j->o->limit_s > 0 ? j->o->limit_s : LIMIT_S;
     if (choose_memory(j) < 0 || add_command(j) < 0 || guest_modules_write(j->tree, part(j, "modules")) < 0 ||
         write_settings(j) < 0 || guest_archive_write(j->tree, j->boot.archive) < 0)
@@ -289,6 +329,8 @@ static int make_result(const struct job *j, struct strbuf *out)
     for (size_t i = 0; j->o->argv[i]; i++)
         str_printf(out, " %s", str_printable(j->a, j->o->argv[i]));
     str_puts(out, "\n");
+    if (j->o->has_disk)
+        str_printf(out, "disk %g %g\n", j->o->disk_ms, j->o->disk_mb_s);
     if (file_map(part(j, "result"), &f) < 0)
         return diag_error("the plugin left no result: %s", strerror(errno));
     str_put(out, f.data, f.len);
@@ -298,8 +340,8 @@ static int make_result(const struct job *j, struct strbuf *out)
 
 static int do_job(struct job *j, struct strbuf *result)
 {
-    if (!(j->guest = guest_find()) || find_program(j) < 0 || choose_machine(j) < 0 || add_files(j) < 0 ||
-        make_guest(j) < 0)
+    if (!(j->guest = guest_find()) || find_program(j) < 0 || choose_machine(j) < 0 || check_disk(j) < 0 ||
+        add_files(j) < 0 || make_guest(j) < 0)
         return -1;
     if (guest_boot(&j->boot) < 0)
         return -2;

@@ -184,6 +184,8 @@ void monster_put_text(const struct monster_result *r, size_t top, struct strbuf 
     str_printf(out, "%s: in a guest of Linux %s", str_printable(a, r->command), r->kernel);
     if (r->machine)
         str_printf(out, "; caches and pipeline of: %s", r->machine);
+    if (r->has_disk)
+        str_printf(out, "; disk: %g ms a request, %g MB/s", r->disk_ms, r->disk_mb_s);
     str_puts(out, "\n");
     put_modes(a, r, &s, out);
     if (r->machine) {

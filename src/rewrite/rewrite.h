@@ -64,6 +64,8 @@ struct rewrite_options {
                              in a cache of lines of 2^filter_shift bytes whose sets are a multiple of WIRE_FILTER_SLOTS,
                              keep the order of use (or turn away from what was used last), and allocate on writes;
                              not shorter than REWRITE_FILTER_LINE_MIN */
+    bool filter_two;      /* likewise, in one of two ways or more: nor those that change the order of the last two lines
+                             alone. With a filter of lines of 64 bytes or more; not with sets */
     struct rewrite_sets sets;
     bool samples;         /* REWRITE_REFERENCES: references are told only while a sample is taken (wire/stream.h) */
     const char *rpath;    /* fallback launch without a namespace: folder searched first for libraries, NULL none */

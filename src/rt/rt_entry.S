@@ -335,16 +335,39 @@ rt_chunk_full:
     mov rbp, [rsp + 16]
     jmp 2b
 
+    .set STREAM_ENTRY, 0x7f000000 /* WIRE_STREAM_VADDR + offset of put */
     .set TABLES, 0x7f000000 + 192 /* WIRE_STREAM_VADDR + offset of touched and written */
-    .set TABLE_WORDS, 2 * 64
+    .set TABLE_WORDS, 5 * 64
+    .set SWAPPED, TABLES + 4 * 8 * 64
+    .set EVENT_SWAPPED, 0x80050001 - 0x100000000 /* WIRE_EVENT(...) */
+    .set SWAPPED_BYTES, 32
 rt_forget_lines:
     STATE 0
     push rax
     STATE 8
-    mov eax, TABLE_WORDS
-1:  mov qword ptr gs:[TABLES - 8 + rax * 8], 0
+    push rcx
+    STATE 16
+    xor eax, eax
+    mov ecx, 63
+1:  add rax, rax
+    cmp qword ptr gs:[SWAPPED + rcx * 8], 0
+    je 2f
+    inc rax
+2:  dec ecx
+    jns 1b
+    test rax, rax
+    jz 3f
+    mov ecx, SWAPPED_BYTES
+    xadd gs:[STREAM_ENTRY], rcx
+    mov qword ptr gs:[rcx], EVENT_SWAPPED
+    mov qword ptr gs:[rcx + 8], 0
+    mov gs:[rcx + 16], rax
+3:  mov eax, TABLE_WORDS
+4:  mov qword ptr gs:[TABLES - 8 + rax * 8], 0
     dec eax
-    jnz 1b
+    jnz 4b
+    pop rcx
+    STATE 8
     pop rax
     STATE 0
     ret

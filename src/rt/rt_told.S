@@ -16,7 +16,11 @@
     .set IS_CONFINED, 76
     .set TOUCHED, 192
     .set WRITTEN, 192 + 8 * 64
-    .set BEFORE, WRITTEN + 8 * 64
+    .set SECOND, WRITTEN + 8 * 64
+    .set SECOND_WRITTEN, SECOND + 8 * 64
+    .set SWAPPED, SECOND_WRITTEN + 8 * 64
+    .set SWAPS, SWAPPED + 8 * 64
+    .set BEFORE, SWAPS + 8
     .set CALLS, BEFORE + 16 * 32
     .set CALLS_MAX, 512
     .set CONFIG_KEY, 32
@@ -210,7 +214,10 @@ compared:
     test dword ptr [rsp + SAVED_FLAGS], DIRECTION
     jz 1f
     neg rdx
-1:  mov rdi, [rsp + SAVED_RDI]
+1:  test r9d, 15 << FILTER_SHIFT
+    jz 4f
+    call rt_forget_lines
+4:  mov rdi, [rsp + SAVED_RDI]
     sub rdi, rdx
     call tell_range
     test r9d, IS_PACKED
@@ -219,10 +226,7 @@ compared:
     mov rdi, [rsp + SAVED_RSI]
     sub rdi, rdx
     call tell_range
-2:  test r9d, 15 << FILTER_SHIFT
-    jz out
-    call rt_forget_lines
-    jmp out
+2:  jmp out
 3:  call tell_nothing
     jmp out
 
@@ -251,7 +255,8 @@ tell_element:
     call passes
     jz 1f
     ret
-1:  mov r11d, ENTRY_BYTES
+1:  or rdi, gs:[STREAM + SWAPS]
+    mov r11d, ENTRY_BYTES
     xadd gs:[STREAM + PUT], r11
     mov gs:[r11], rdi
     mov gs:[r11 + 8], r8
@@ -263,7 +268,8 @@ tell_reach:
     call passes
     jz 1f
     ret
-1:  mov r11d, REACH_BYTES
+1:  or rdi, gs:[STREAM + SWAPS]
+    mov r11d, REACH_BYTES
     xadd gs:[STREAM + PUT], r11
     mov qword ptr gs:[r11], EVENT_REACH
     mov gs:[r11 + 8], r8
@@ -293,9 +299,10 @@ tell_nothing:
     FLUSH
 
 /* The filter of these bytes: not zero, if they are of the line that was the last one in its place. Else that is so from
- * now on. */
+ * now on, and SWAPS says what has to be told with them. */
 passes:
     STATE 0
+    mov qword ptr gs:[STREAM + SWAPS], 0
     mov ecx, r9d
     shr ecx, FILTER_SHIFT
     and ecx, 15
@@ -324,6 +331,14 @@ passes:
     jne 5f
     mov ecx, edi
     and ecx, 63
+    push qword ptr gs:[STREAM + SWAPS]
+    STATE 16
+    call mark
+    shr qword ptr gs:[STREAM + SWAPS], 1
+    pop rcx
+    STATE 8
+    or gs:[STREAM + SWAPS], rcx
+    jmp 7f
 4:  call mark
     jmp 7f
 5:  call rt_forget_lines
@@ -338,6 +353,22 @@ passes:
     ret
 
 mark:
+    STATE 0
+    push rdi
+    STATE 8
+    mov rdi, gs:[STREAM + SWAPPED + rcx * 8]
+    mov gs:[STREAM + SWAPS], rdi
+    mov qword ptr gs:[STREAM + SWAPPED + rcx * 8], 0
+    mov rdi, gs:[STREAM + TOUCHED + rcx * 8]
+    cmp rdi, [rsp]
+    je 2f
+    mov gs:[STREAM + SECOND + rcx * 8], rdi
+    mov rdi, gs:[STREAM + WRITTEN + rcx * 8]
+    mov gs:[STREAM + SECOND_WRITTEN + rcx * 8], rdi
+    jmp 3f
+2:  mov qword ptr gs:[STREAM + SWAPS], 0
+3:  pop rdi
+    STATE 0
     mov gs:[STREAM + TOUCHED + rcx * 8], rdi
     test r9d, STORES
     jz 1f

@@ -36,7 +36,9 @@ _Static_assert(__builtin_offsetof(struct wire_stream, is_confined) == 76 &&
                    __builtin_offsetof(struct wire_stream, stack_top) == 120,
                "rt_entry.S reads them");
 _Static_assert(__builtin_offsetof(struct wire_stream, touched) == 192 &&
-                   __builtin_offsetof(struct wire_stream, written) == 192 + 8 * WIRE_FILTER_SLOTS,
+                   __builtin_offsetof(struct wire_stream, written) == 192 + 8 * WIRE_FILTER_SLOTS &&
+                   __builtin_offsetof(struct wire_stream, swapped) == 192 + 4 * 8 * WIRE_FILTER_SLOTS &&
+                   WIRE_EVENT(WIRE_EVENT_SWAPPED, 1) == (int32_t)0x80050001 && sizeof(struct wire_swapped) == 16,
                "rt_entry.S clears them");
 
 static struct wire_stream *stream_at(uint64_t delta) { return (struct wire_stream *)(WIRE_STREAM_VADDR + delta); }
@@ -190,6 +192,9 @@ static void begin(struct wire_stream *s, uint32_t thread, uint32_t drops)
 {
     memset(s->touched, 0, sizeof s->touched);
     memset(s->written, 0, sizeof s->written);
+    memset(s->second, 0, sizeof s->second);
+    memset(s->second_written, 0, sizeof s->second_written);
+    memset(s->swapped, 0, sizeof s->swapped);
     s->self = (uint64_t)s;
     s->thread = thread;
     s->fs = 0;

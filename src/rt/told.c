@@ -12,7 +12,10 @@ struct told { /* on the stack */
 };
 
 /* As rt_told.S has them. */
-_Static_assert(__builtin_offsetof(struct wire_stream, before) == 192 + 2 * 8 * WIRE_FILTER_SLOTS, "rt_told.S reads it");
+_Static_assert(__builtin_offsetof(struct wire_stream, before) == 192 + 5 * 8 * WIRE_FILTER_SLOTS + 8 &&
+                   __builtin_offsetof(struct wire_stream, second) == 192 + 2 * 8 * WIRE_FILTER_SLOTS &&
+                   __builtin_offsetof(struct wire_stream, swaps) == 192 + 5 * 8 * WIRE_FILTER_SLOTS,
+               "rt_told.S reads it");
 _Static_assert(__builtin_offsetof(struct wire_stream, calls) ==
                    __builtin_offsetof(struct wire_stream, before) + 16 * WIRE_BEFORE_SLOTS,
                "rt_told.S reads it");
@@ -59,10 +62,23 @@ static void tell(const struct teller *t, uint64_t address, uint64_t bytes)
     flush(t->stream);
 }
 
+/* Before what may reach any of them is told. */
 static void forget_lines(struct wire_stream *s)
 {
+    uint64_t places = 0;
+    for (unsigned i = 0; i < WIRE_FILTER_SLOTS; i++)
+        places |= (uint64_t)(s->swapped[i] != 0) << i;
+    if (places) {
+        struct wire_entry *e = reserve(s, 2 * sizeof *e);
+        e[0] = (struct wire_entry){(uint64_t)(int64_t)WIRE_EVENT(WIRE_EVENT_SWAPPED, 1), 0, 0};
+        ((struct wire_swapped *)(e + 1))->places = places;
+    }
     memset(s->touched, 0, sizeof s->touched);
     memset(s->written, 0, sizeof s->written);
+    memset(s->second, 0, sizeof s->second);
+    memset(s->second_written, 0, sizeof s->second_written);
+    memset(s->swapped, 0, sizeof s->swapped);
+    flush(s);
 }
 
 /* ---- xsave and its like ---- */
@@ -311,9 +327,9 @@ void rt_stream_told(const struct told *t, uint64_t site, uint32_t word)
 {
     struct teller teller = {rt_own_stream(), site};
     enum wire_told_kind kind = (enum wire_told_kind)(word >> (WIRE_TOLD_KIND - 32));
+    forget_lines(teller.stream);
     if (kind == WIRE_TOLD_STATE)
         tell(&teller, t->address, state_bytes(t, word & 7));
     else
         tell_call(&teller, t);
-    forget_lines(teller.stream);
 }

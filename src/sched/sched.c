@@ -274,7 +274,7 @@ static void choose(struct sched *s, const struct sched_block *b, const struct sc
     int64_t cycles = s->core ? (int64_t)(cycles_out_of_order(s, old, b->count) * SIM_CYCLE) : 0;
     for (enum rule rule = 0; rule < RULE_COUNT; rule++) {
         list(s, g, height, rule, at);
-        if (is_identity(at, b->count))
+        if (is_identity(at, g->count))
             continue;
         int64_t gain =
             s->core ? cycles - (int64_t)(cycles_out_of_order(s, at, b->count) * SIM_CYCLE) : gain_of(s, b, old, at);

@@ -31,8 +31,10 @@ struct spy {
     struct spy_pending pending; /* whose cells are not known yet */
     uint64_t strays;
     uint64_t window_count, in_windows;
-    struct witness *second;  /* NULL: none */
-    struct touches *touches; /* NULL: there are no threads */
+    struct witness *second;             /* NULL: none */
+    struct touches *touches;            /* NULL: there are no threads */
+    uint64_t last[SPY_FILTER_SLOTS][2]; /* lines that came, the last one and the one before, and 1; 0: none */
+    uint8_t swaps;                      /* of the reference that is being put */
     bool has_absorbed;
     VEC(struct absorbed) absorbed; /* most misses first, but for those that came last */
 };
@@ -128,9 +130,9 @@ static void find_whose(struct spy *s)
 }
 
 /* The cells of all, so that they are on their way when they are looked at. */
-static void find_cells(struct spy *s, uint32_t cells[SPY_PENDING])
+static void find_cells(struct spy *s, size_t count, uint32_t *cells)
 {
-    for (size_t i = 0; i < s->pending.count; i++) {
+    for (size_t i = 0; i < count; i++) {
         struct spy_access *a = &s->pending.all[i];
         if (a->whose.object >= SPY_OBJECTS_MAX || a->whose.field >= SPY_FIELDS_MAX)
             a->whose = (struct spy_whose){0, 0};
@@ -152,30 +154,92 @@ static struct cache_ref ref_of(struct spy *s, const struct spy_access *a, uint32
         .address = a->address, .cell = cell, .bytes = a->bytes, .kind = site->kind, .thread = a->thread};
 }
 
-void spy_settle(struct spy *s)
+struct writer { /* into the feed */
+    struct cache_ref *to;
+    size_t count, room;
+};
+
+static void end_writing(const struct spy *s, struct writer *w)
 {
-    const struct spy_access *a = s->pending.all, *end = a + s->pending.count;
-    uint32_t cells[SPY_PENDING] = {0}, *cell = cells;
-    if (a == end)
+    feed_put(s->feed, w->count);
+    w->count = w->room = 0;
+}
+
+static void write_ref(const struct spy *s, struct writer *w, const struct cache_ref *r)
+{
+    if (w->count == w->room) {
+        end_writing(s, w);
+        w->to = feed_room(s->feed, &w->room);
+    }
+    w->to[w->count++] = *r;
+}
+
+/* The last two lines there have changed places. */
+static void swap(struct spy *s, uint64_t slot, struct writer *w)
+{
+    uint64_t *last = s->last[slot], line = last[1];
+    if (!line)
         return;
-    find_whose(s);
-    find_cells(s, cells);
-    s->pending.count = 0;
-    while (a < end) {
-        size_t room;
-        struct cache_ref *to = feed_room(s->feed, &room);
-        size_t count = min_u64(room, (size_t)(end - a));
-        for (size_t i = 0; i < count; i++)
-            to[i] = ref_of(s, a++, *cell++);
-        feed_put(s->feed, count);
+    last[1] = last[0];
+    last[0] = line;
+    write_ref(s, w, &(struct cache_ref){.address = (line - 1) << s->opt.filter_shift, .bytes = 1, .kind = CACHE_USE});
+}
+
+/* Before it goes on: what its address says; and which lines are the last ones then. */
+static void follow_filter(struct spy *s, const struct spy_access *a, struct writer *w)
+{
+    uint64_t line = a->address >> s->opt.filter_shift, end = (a->address + a->bytes - 1) >> s->opt.filter_shift;
+    if (a->swaps & SPY_SWAPPED >> 61)
+        swap(s, line % SPY_FILTER_SLOTS, w);
+    if (a->swaps & SPY_SWAPPED_NEXT >> 61)
+        swap(s, (line + 1) % SPY_FILTER_SLOTS, w);
+    for (; line <= end; line++) {
+        uint64_t *last = s->last[line % SPY_FILTER_SLOTS];
+        if (last[0] == line + 1)
+            continue;
+        last[1] = last[0];
+        last[0] = line + 1;
     }
 }
 
+void spy_settle(struct spy *s)
+{
+    size_t count = s->pending.count;
+    uint32_t cells[SPY_PENDING];
+    struct writer w = {NULL, 0, 0};
+    if (!count)
+        return;
+    find_whose(s);
+    find_cells(s, count, cells);
+    s->pending.count = 0;
+    for (size_t i = 0; i < count; i++) {
+        const struct spy_access *a = &s->pending.all[i];
+        if (s->opt.filter_shift)
+            follow_filter(s, a, &w);
+        struct cache_ref r = ref_of(s, a, cells[i]);
+        write_ref(s, &w, &r);
+    }
+    end_writing(s, &w);
+}
+
+void spy_swapped(struct spy *s, uint64_t slots)
+{
+    struct writer w = {NULL, 0, 0};
+    spy_settle(s);
+    for (; s->opt.filter_shift && slots; slots &= slots - 1)
+        swap(s, (uint64_t)__builtin_ctzll(slots), &w);
+    end_writing(s, &w);
+}
+
+/* swaps: of the next one that is put. */
 static void put(struct spy *s, uint32_t thread, uint32_t site, uint64_t address, uint64_t bytes, bool is_piece)
 {
     if (s->pending.count == SPY_PENDING)
         spy_settle(s);
+    uint8_t swaps = s->swaps;
+    s->swaps = 0;
     s->pending.all[s->pending.count++] = (struct spy_access){.address = address,
+                                                             .swaps = swaps,
                                                              .site = site,
                                                              .bytes = (uint16_t)bytes,
                                                              .thread = (uint8_t)(thread % CACHE_THREADS_MAX),
@@ -220,11 +284,14 @@ static void put_part(struct spy *s, uint32_t thread, uint32_t site, uint64_t add
 
 void spy_reference(struct spy *s, uint32_t thread, uint32_t site, uint64_t address, uint64_t length)
 {
-    const struct spy_site *of = site_of(s, site, address, length);
-    if (!of)
+    uint64_t at = address & ~(SPY_SWAPPED | SPY_SWAPPED_NEXT);
+    const struct spy_site *of = site_of(s, site, at, length);
+    if (!of) {
         s->strays++;
-    else
-        (s->opt.part.mask ? put_part : put_all)(s, thread, site, address, length ? length : of->bytes);
+        return;
+    }
+    s->swaps = (uint8_t)((address ^ at) >> 61);
+    (s->opt.part.mask ? put_part : put_all)(s, thread, site, at, length ? length : of->bytes);
 }
 
 void spy_reference_again(struct spy *s, uint32_t thread, uint32_t site, uint64_t address, uint64_t length)

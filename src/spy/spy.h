@@ -38,6 +38,7 @@ struct spy_access { /* of one piece of memory */
     uint16_t bytes;
     uint8_t thread;
     uint8_t is_piece; /* of a range */
+    uint8_t swaps;    /* what its address said: SPY_SWAPPED and SPY_SWAPPED_NEXT, in bits 1 and 0 */
     struct spy_whose whose;
     struct spy_hint hint;
 };
@@ -52,7 +53,8 @@ struct spy_options {
     uint64_t curve_least;   /* the smallest cache that it tells of, a power of two */
     uint64_t curve_bytes;   /* the largest; of powers of two between */
     struct cache_part part; /* all of them take it; one_in 0 or 1: everything */
-    bool has_threads; /* there may be several: what they take from each other is looked at in a second order too */
+    bool has_threads;     /* there may be several: what they take from each other is looked at in a second order too */
+    uint8_t filter_shift; /* not 0: addresses may say SPY_SWAPPED; log2 of the filter's lines */
     spy_find_whose find_whose;
     void *ctx;
 };
@@ -63,6 +65,13 @@ void spy_free(struct spy *s);
 
 /* More sites, numbered on from those before. */
 void spy_add_sites(struct spy *s, const struct spy_site *sites, size_t count);
+/* Who leaves out references that only change the order of the last two lines among those whose numbers end in the same
+ * 6 bits says so with the next one, in its address: they stand the other way round than they came, of its line or of
+ * the next one; or of many at a time (a bit for each). Of one thread. */
+#define SPY_SWAPPED (1ull << 62)
+#define SPY_SWAPPED_NEXT (1ull << 61)
+enum { SPY_FILTER_SLOTS = 64 };
+void spy_swapped(struct spy *s, uint64_t slots);
 /* An access to [address, address + length); length 0: as many bytes as the site says. Whose it is is asked later, for
  * many at a time; who changes what objects are where says so before (spy_settle). Simulated later still, in this order,
  * in threads of its own. Sites that are not known, and addresses that cannot be, are passed over. Of threads beyond
@@ -83,10 +92,12 @@ struct spy_pending {
 struct spy_pending *spy_pending(struct spy *s); /* valid as long as it is */
 static inline bool spy_put(struct spy_pending *p, uint32_t thread, uint32_t site, uint64_t address)
 {
-    if (site >= p->site_count || address >> 47 || !p->sites[site].bytes || !p->is_whole || p->count == SPY_PENDING)
+    uint64_t at = address & ~(SPY_SWAPPED | SPY_SWAPPED_NEXT);
+    if (site >= p->site_count || at >> 47 || !p->sites[site].bytes || !p->is_whole || p->count == SPY_PENDING)
         return false; /* spy_reference takes it */
     struct spy_access *a = &p->all[p->count++];
-    a->address = address;
+    a->address = at;
+    a->swaps = (uint8_t)(address >> 61 & 3);
     a->site = site;
     a->bytes = p->sites[site].bytes;
     a->thread = (uint8_t)(thread % CACHE_THREADS_MAX);

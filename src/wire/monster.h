@@ -52,7 +52,14 @@ enum { WIRE_MIX_COUNT = WIRE_MARKERS - WIRE_NOPS + 1, WIRE_STALL_COUNT = WIRE_ST
 enum { WIRE_LEVELS_MAX = 4 };
 
 /* /mtool/command in the guest: texts, each with its zero: what to do ("run", "symbols"), the region's address, the
- * folder, standard input ("": none), the number of arguments, the arguments, the environment. */
+ * folder, standard input ("": none), the disk ("": none; else nanoseconds of a request, a blank, bytes a second), the
+ * number of arguments, the arguments, the environment. */
 #define WIRE_COMMAND "/mtool/command"
+/* Drivers of the disk, in the order in which they are loaded; where they are in the kernel's package, in the guest. */
+#define WIRE_DRIVERS                                                                                                   \
+    {                                                                                                                  \
+        "fs/configfs/configfs.ko", "drivers/block/null_blk/null_blk.ko"                                                \
+    }
+#define WIRE_DRIVER_FOLDER "/mtool/drivers"
 
 #endif

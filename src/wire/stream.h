@@ -15,6 +15,9 @@
  *   an event      0  bit 63 is set; bits 16 to 23 say which (enum wire_event_kind), bits 0 to 15 how many entries
  * behind it belong to it 8  site          12  module                              16  ... as drawn at the kinds
  *
+ * Of a reference's address, and of that of a REACH, bits 62 and 61 may be set where the filter keeps two lines: before
+ * it the last two lines in the place of its line, or in the next place, have changed their order (below).
+ *
  * Where a signal comes between the reservation of an entry and its making, and its handler fills the chunk, the entry
  * is lost: zeros, which the reader leaves. It must take any bytes all the same.
  */
@@ -24,7 +27,7 @@
 #include <stdint.h>
 
 #define WIRE_STREAM_VADDR 0x7f000000u
-#define WIRE_STREAM_HEAD 4096u
+#define WIRE_STREAM_HEAD 8192u
 #define WIRE_STREAM_RING WIRE_STREAM_HEAD
 #define WIRE_CHUNKS 16u
 #define WIRE_CHUNK_BYTES 65536u
@@ -43,7 +46,8 @@ struct wire_entry {
     X(ENTER, "struct wire_call: a watched function is entered; site: its number among them")                           \
     X(LEAVE, "struct wire_call: it returns, by the value in arguments[0]")                                             \
     X(UNTOLD, "nothing: an instruction whose references are not told (REWRITE_SITE_UNTOLD)")                           \
-    X(REACH, "struct wire_reach: so many bytes in a row, as instructions with masks reach them")
+    X(REACH, "struct wire_reach: so many bytes in a row, as instructions with masks reach them")                       \
+    X(SWAPPED, "struct wire_swapped: in these places the last two lines have changed their order")
 enum wire_event_kind {
 #define X(name, what) WIRE_EVENT_##name,
     WIRE_EVENTS(X)
@@ -61,6 +65,11 @@ struct wire_range {    /* 2 entries */
 
 struct wire_reach { /* 1 entry; counts as one reference for each of the site's bytes that it has, or begins */
     uint64_t address, bytes;
+};
+
+struct wire_swapped { /* 1 entry; site and module mean nothing */
+    uint64_t places;  /* of the filter, a bit each */
+    uint64_t unused;
 };
 
 struct wire_call {         /* 4 entries, then the copy of the stack, in whole entries */
@@ -116,8 +125,13 @@ static inline uint32_t wire_stream_module(const uint8_t *key)
     return (uint32_t)key[0] | (uint32_t)key[1] << 8 | (uint32_t)key[2] << 16 | (uint32_t)key[3] << 24;
 }
 
-/* The exact filter: a reference to a line that is the last one referred to with the same low bits changes nothing. */
+/* The exact filter: a reference to a line that is the last one referred to with the same low bits changes nothing. Nor
+ * does one to the line before that, but that both change places in the order of use: that is not told until the next
+ * line comes there, which says so if they then stand the other way round than what was told has them. */
 #define WIRE_FILTER_SLOTS 64u
+#define WIRE_SWAPPED (1ull << 62)
+#define WIRE_SWAPPED_NEXT (1ull << 61)
+#define WIRE_ADDRESS(word) ((word) & ~(WIRE_SWAPPED | WIRE_SWAPPED_NEXT))
 
 /* What a register was in front of an instruction that changes it, and whose stack that was: a handler of a signal may
  * have come between. By the number of a site; of system calls by the stack pointer's low bits. */
@@ -162,6 +176,9 @@ struct wire_stream {
      * since it came there. */
     uint64_t touched[WIRE_FILTER_SLOTS] __attribute__((aligned(64)));
     uint64_t written[WIRE_FILTER_SLOTS];
+    /* Likewise of the last line but one, where sites keep two; 0: not known. swapped: WIRE_SWAPPED or 0. */
+    uint64_t second[WIRE_FILTER_SLOTS], second_written[WIRE_FILTER_SLOTS], swapped[WIRE_FILTER_SLOTS];
+    uint64_t swaps; /* of the reference that is being told: what its address says of them */
     struct wire_before before[WIRE_BEFORE_SLOTS]; /* of string instructions that compare: rcx */
     struct wire_before calls[WIRE_BEFORE_SLOTS];  /* of system calls: their numbers */
     struct wire_chunk chunks[WIRE_CHUNKS];

@@ -76,16 +76,28 @@ void fuzz_check_tells_place(void)
     FUZZ_CHECK(tells);
 }
 
+static const char *put_file(int *fd, char path[40], const uint8_t *bytes, size_t len)
+{
+    if (*fd < 0)
+        *fd = memfd_create("input", MFD_CLOEXEC);
+    FUZZ_CHECK(*fd >= 0 && ftruncate(*fd, 0) == 0 && ftruncate(*fd, (off_t)len) == 0);
+    FUZZ_CHECK(pwrite(*fd, bytes, len, 0) == (ssize_t)len);
+    snprintf(path, 40, "/proc/self/fd/%d", *fd);
+    return path;
+}
+
 const char *fuzz_file(const uint8_t *bytes, size_t len)
 {
     static int fd = -1;
     static char path[40];
-    if (fd < 0)
-        fd = memfd_create("input", MFD_CLOEXEC);
-    FUZZ_CHECK(fd >= 0 && ftruncate(fd, 0) == 0 && ftruncate(fd, (off_t)len) == 0);
-    FUZZ_CHECK(pwrite(fd, bytes, len, 0) == (ssize_t)len);
-    snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
-    return path;
+    return put_file(&fd, path, bytes, len);
+}
+
+const char *fuzz_other_file(const uint8_t *bytes, size_t len)
+{
+    static int fd = -1;
+    static char path[40];
+    return put_file(&fd, path, bytes, len);
 }
 
 FILE *fuzz_nowhere(void)

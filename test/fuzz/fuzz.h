@@ -30,7 +30,8 @@ const char *fuzz_said(void); /* the last error, "" none */
 void fuzz_check_tells_place(void);
 /* A file in memory that holds these bytes, until the next call; its path. */
 const char *fuzz_file(const uint8_t *bytes, size_t len);
-FILE *fuzz_nowhere(void); /* to dump to */
+const char *fuzz_other_file(const uint8_t *bytes, size_t len); /* beside it */
+FILE *fuzz_nowhere(void);                                      /* to dump to */
 uint64_t fuzz_hash(const uint8_t *bytes, size_t len);
 
 #endif

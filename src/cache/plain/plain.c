@@ -167,9 +167,22 @@ static bool is_plain(const struct cache *c, const struct plain *p, const struct 
     return r->thread == p->thread && (r->kind != CACHE_FETCH || c->nearest_code == NO_LEVEL);
 }
 
+/* CACHE_USE: of a line that is not there its place in the order of use would be one more than the levels have. */
+static void use_only(struct plain *p, uint32_t number, uint64_t line)
+{
+    if (!(p->of[number].here & 1))
+        return;
+    stack_use(&p->stack, number);
+    touch(&p->levels[0], line, p->of[number].way[0]);
+}
+
 INLINED void run_one(struct cache *c, struct plain *p, uint32_t number, const struct cache_ref *r)
 {
     struct level *l = &c->levels[p->levels[0].at];
+    if (__builtin_expect(r->kind == CACHE_USE, 0)) {
+        use_only(p, number, r->address >> l->shift);
+        return;
+    }
     bool is_modify = r->kind == CACHE_MODIFY, stores = r->kind == CACHE_WRITE || is_modify;
     struct reference x = {r->address >> l->shift, r->cell, is_modify ? CACHE_READ : (enum cache_kind)r->kind, 0, 0};
     uint64_t last = (r->address + r->bytes - 1) >> l->shift;

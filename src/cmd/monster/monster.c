@@ -10,7 +10,8 @@
 #include "result/result.h"
 #include "store/store.h"
 
-enum { TOP = 20, SIGNAL_STATUS = 128, NOT_STARTED = 126 };
+enum { TOP = 20, SIGNAL_STATUS = 128, NOT_STARTED = 126, DISK_MS_MAX = 10000, DISK_MB_S_MAX = 100000 };
+#define DISK_MB_S_MIN 0.01
 
 int cmd_monster_prepare(const struct cmd_args *a)
 {
@@ -21,6 +22,10 @@ int cmd_monster_prepare(const struct cmd_args *a)
         g = guest_find();
     diag_hold(NULL);
     str_free(&held);
+    if (g && !g->has_drivers) { /* by an older mtool */
+        guest_free(g);
+        g = NULL;
+    }
     if (!g && guest_prepare(a->kernel) < 0)
         return CMD_UNUSABLE;
     if (!g && !(g = guest_find()))
@@ -68,6 +73,31 @@ static int keep(const struct cmd_args *a, const char *path, struct strbuf *text)
     return rc == CMD_DONE ? status : CMD_SELF_FAILED;
 }
 
+/* "MS,MB_S", or a name. */
+static int parse_disk(const struct cmd_args *a, struct monster_options *o)
+{
+    static const struct {
+        const char *name;
+        double ms, mb_s;
+    } known[] = {{"1990", 24, 1}}; /* as the RZ55: 16 ms to the track, half a turn; 1.25 MB/s off it */
+    char *end;
+    if (!a->disk)
+        return 0;
+    o->has_disk = true;
+    for (size_t i = 0; i < ARRAY_LEN(known); i++)
+        if (strcmp(a->disk, known[i].name) == 0)
+            return o->disk_ms = known[i].ms, o->disk_mb_s = known[i].mb_s, 0;
+    o->disk_ms = strtod(a->disk, &end);
+    bool is_good = end != a->disk && *end == ',' && o->disk_ms >= 0 && o->disk_ms <= DISK_MS_MAX;
+    const char *speed = end + (*end == ',');
+    o->disk_mb_s = strtod(speed, &end);
+    is_good &= end != speed && !*end && o->disk_mb_s >= DISK_MB_S_MIN && o->disk_mb_s <= DISK_MB_S_MAX;
+    return is_good ? 0
+                   : diag_error("monster run: --disk %s: milliseconds of a request, up to %d, a comma, and megabytes a "
+                                "second, %g to %d; or 1990",
+                                a->disk, DISK_MS_MAX, DISK_MB_S_MIN, DISK_MB_S_MAX);
+}
+
 int cmd_monster_run(const struct cmd_args *a)
 {
     struct strbuf text = {0};
@@ -85,7 +115,7 @@ int cmd_monster_run(const struct cmd_args *a)
                                 .is_virtual = a->is_virtual,
                                 .user_only = a->of == 1,
                                 .kernel_only = a->of == 2};
-    if (cmd_place_check("monster run", path, "", a->force) < 0)
+    if (parse_disk(a, &o) < 0 || cmd_place_check("monster run", path, "", a->force) < 0)
         return CMD_UNUSABLE;
     int rc = monster_run(&o, &text);
     if (rc < 0) {

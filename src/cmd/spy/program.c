@@ -186,7 +186,7 @@ static bool suits(const struct cache_config *c, uint64_t line_bytes)
         const struct cache_level *l = &c->levels[i];
         if (l->inclusion == CACHE_INCLUSIVE || l->no_allocate || l->write_through)
             return false;
-        if (is_data_first(c, i) && (l->line_bytes < line_bytes || l->line_bytes >= CACHE_PAGE_MIN ||
+        if (is_data_first(c, i) && (l->line_bytes != line_bytes || line_bytes >= CACHE_PAGE_MIN ||
                                     l->size_bytes / l->ways % (WIRE_FILTER_SLOTS * line_bytes) != 0))
             return false;
     }
@@ -200,6 +200,21 @@ static uint64_t shortest_line(const struct spied_program *s)
         for (unsigned k = 0; k < s->caches[i].config.count; k++)
             line = min_u64(line, s->caches[i].config.levels[k].line_bytes);
     return line;
+}
+
+/* Of shorter ones a reference is to more than two. */
+enum { FILTER_TWO_LINE_MIN = 64 };
+
+/* Are the last two lines of a set there, whatever came before? Chance may take any. */
+static bool keeps_two(const struct spied_program *s)
+{
+    for (size_t i = 0; i < s->cache_count; i++)
+        for (unsigned k = 0; k < s->caches[i].config.count; k++) {
+            const struct cache_level *l = &s->caches[i].config.levels[k];
+            if (is_data_first(&s->caches[i].config, k) && (l->ways < 2 || l->policy == CACHE_RANDOM))
+                return false;
+        }
+    return true;
 }
 
 /* TLBs that nobody asked for are left out: they alone would need each reference. */
@@ -227,6 +242,7 @@ static void choose_filter(struct spied_program *s, bool has_threads)
             return;
     leave_out_tlbs(s);
     s->filter_shift = (uint8_t)__builtin_ctzll(line);
+    s->filter_two = line >= FILTER_TWO_LINE_MIN && s->part.one_in == 1 && keeps_two(s);
     s->is_filtered = true;
 }
 
@@ -265,6 +281,7 @@ static void make_spy(struct spied_program *s)
                                            .curve_least = SPY_CURVE_MIN,
                                            .curve_bytes = SPY_CURVE_MAX,
                                            .has_threads = s->has_threads,
+                                           .filter_shift = s->filter_two ? s->filter_shift : 0,
                                            .part = s->part,
                                            .find_whose = find_whose,
                                            .ctx = s});
@@ -342,6 +359,7 @@ static int make_copies(struct spied_program *s)
     struct rewrite_options opt = {.plan = REWRITE_REFERENCES,
                                   .threads = true,
                                   .filter_shift = s->filter_shift,
+                                  .filter_two = s->filter_two,
                                   .samples = s->samples.length != 0,
                                   .sets = {(uint8_t)s->part.shift, CACHE_PART_FACTOR, s->part.mask, s->part.value},
                                   .rpath = p->mode == LAUNCH_MODE_PATH ? launch_path_mode_dir(p->program) : NULL};
@@ -385,6 +403,8 @@ struct spied_program *spied_process_new(struct spied_program *all, struct data *
                                 .caches = all->caches,
                                 .cache_count = all->cache_count,
                                 .is_filtered = all->is_filtered,
+                                .filter_shift = all->filter_shift,
+                                .filter_two = all->filter_two,
                                 .part = all->part,
                                 .tags = all->tags,
                                 .module_count = all->module_count,

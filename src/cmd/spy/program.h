@@ -29,6 +29,7 @@ struct spied_program {
     struct arena *arena;
     struct spy_caches *caches;
     size_t cache_count;
+    bool filter_two;  /* nor such as change the order of two lines alone (rewrite_options) */
     bool is_filtered; /* references that are known to hit the nearest level are not told */
     uint8_t filter_shift;
     struct cache_part part;           /* of the sets, that is simulated */

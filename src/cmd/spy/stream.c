@@ -2,6 +2,10 @@
  * The stream of references into the simulators. Entries may hold anything: they are looked at before they are used. */
 #include "cmd/spy/program.h"
 
+_Static_assert(SPY_SWAPPED == WIRE_SWAPPED && SPY_SWAPPED_NEXT == WIRE_SWAPPED_NEXT &&
+                   (unsigned)SPY_FILTER_SLOTS == WIRE_FILTER_SLOTS,
+               "what entries' addresses say beside goes on as it is");
+
 static uint32_t module_of(struct spied_program *s, uint32_t tag)
 {
     if (tag != s->last_tag) {
@@ -77,6 +81,15 @@ static void take_naming(struct spied_program *s, const struct wire_entry *e)
     data_name_block(s->data, call.arguments[0], call.arguments[1], img->namings[number].name);
 }
 
+static void take_swapped(const struct spied_program *s, const struct wire_entry *e)
+{
+    struct wire_swapped swapped;
+    if (s->is_between || wire_event_entries(e) * sizeof *e < sizeof swapped)
+        return;
+    memcpy(&swapped, e + 1, sizeof swapped);
+    spy_swapped(s->spy, swapped.places);
+}
+
 static void take_event(struct spied_program *s, const struct wire_entry *e)
 {
     switch ((enum wire_event_kind)wire_event_kind(e)) {
@@ -85,6 +98,9 @@ static void take_event(struct spied_program *s, const struct wire_entry *e)
         return;
     case WIRE_EVENT_REACH:
         take_stretch(s, e, reach_of);
+        return;
+    case WIRE_EVENT_SWAPPED:
+        take_swapped(s, e);
         return;
     case WIRE_EVENT_UNTOLD:
         s->untold++;

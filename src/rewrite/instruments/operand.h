@@ -74,9 +74,14 @@ enum {
     STORE_NUMBER = 0xc7,
     COMPARE = 0x3b,
     XADD = 0x0fc1,
+    OR_TO = 0x09,
+    OR_FROM = 0x0b,
+    XOR_TO = 0x31,
+    XOR_FROM = 0x33,
+    WITH_BIT = 0x0fba,
     WITH_BYTE = 0x83
 };
-enum { ADD = 0, CMP = 7 };                                                               /* what WITH_BYTE does */
+enum { ADD = 0, CMP = 7, BTC = 7 }; /* what WITH_BYTE does; and WITH_BIT */
 enum { BELOW = 2, NOT_BELOW = 3, EQUAL = 4, NOT_EQUAL = 5, NOT_ABOVE = 14, ABOVE = 15 }; /* conditions */
 
 static inline uint8_t *put_number(uint8_t *p, unsigned reg, uint64_t v)

@@ -180,6 +180,13 @@ static void put_range(struct code *c, int64_t at)
     insn(c, STORE, c->r->address, in_entry(c->r->entry, at + 2 * ENTRY_BYTES));
 }
 
+static bool has_sets(const struct code *c) { return c->w->opt->sets.mask != 0; }
+
+static bool is_checked(const struct code *c)
+{
+    return (c->w->opt->filter_shift || has_sets(c)) && !c->r->is_range && !c->r->is_untold;
+}
+
 /* Of accesses from k on, so many. */
 static void put_entries(struct code *c, unsigned k, unsigned count)
 {
@@ -189,6 +196,8 @@ static void put_entries(struct code *c, unsigned k, unsigned count)
     for (unsigned i = 0; i < count; i++) {
         int64_t at = (int64_t)bytes * i;
         put_address(c, k + i, 0);
+        if (c->w->opt->filter_two && is_checked(c))
+            insn(c, OR_FROM, r->address, in_stream(offsetof(struct wire_stream, swaps)));
         insn(c, STORE, r->address, in_entry(r->entry, at + (r->is_range ? ENTRY_BYTES : 0)));
         put_site(c, k + i, at);
         if (r->is_range)
@@ -224,7 +233,10 @@ static struct operand in_table(size_t table, unsigned slot)
     return (struct operand){GS, X86_REG_NONE, (uint8_t)slot, 8, (int64_t)(WIRE_STREAM_VADDR + table)};
 }
 
-static const size_t touched = offsetof(struct wire_stream, touched), written = offsetof(struct wire_stream, written);
+static const size_t touched = offsetof(struct wire_stream, touched), written = offsetof(struct wire_stream, written),
+                    second = offsetof(struct wire_stream, second),
+                    second_written = offsetof(struct wire_stream, second_written),
+                    swapped = offsetof(struct wire_stream, swapped);
 
 static void put_shift_of(struct code *c, uint8_t reg, uint8_t by)
 {
@@ -257,16 +269,50 @@ static void put_line(struct code *c)
     put_slot(c);
 }
 
-/* That line is the last one now; what was written to the line before is no longer known. */
-static void put_mark(struct code *c, bool is_store)
+static void put_zero(struct code *c, size_t table)
 {
-    insn(c, STORE, c->r->address, in_table(touched, c->r->entry));
-    if (is_store) {
-        insn(c, STORE, c->r->address, in_table(written, c->r->entry));
-        return;
-    }
-    insn(c, STORE_NUMBER, 0, in_table(written, c->r->entry));
+    insn(c, STORE_NUMBER, 0, in_table(table, c->r->entry));
     c->p = rw_put32(c->p, 0);
+}
+
+static void put_no_swaps(struct code *c)
+{
+    insn(c, STORE_NUMBER, 0, in_stream(offsetof(struct wire_stream, swaps)));
+    c->p = rw_put32(c->p, 0);
+}
+
+/* From one table to another; `address` is gone. */
+static void put_move(struct code *c, size_t from, size_t to)
+{
+    insn(c, LOAD, c->r->address, in_table(from, c->r->entry));
+    insn(c, STORE, c->r->address, in_table(to, c->r->entry));
+}
+
+/* The line of the access's byte number `plus` is the last one of its place now; what was written to the line before is
+ * no longer known, or kept with it as the last but one. Two lines that were the other way round than they were told are
+ * told so. */
+static void put_mark(struct code *c, unsigned k, unsigned plus)
+{
+    unsigned address = c->r->address;
+    if (c->w->opt->filter_two) {
+        put_move(c, touched, second);
+        put_move(c, written, second_written);
+        insn(c, LOAD, address, in_table(swapped, c->r->entry));
+        if (plus) { /* shr address,1: of the next place */
+            put_shift(c, 1);
+            insn(c, OR_TO, address, in_stream(offsetof(struct wire_stream, swaps)));
+        } else {
+            insn(c, STORE, address, in_stream(offsetof(struct wire_stream, swaps)));
+        }
+        put_zero(c, swapped);
+        put_address(c, k, plus);
+        put_shift(c, c->w->opt->filter_shift);
+    }
+    insn(c, STORE, address, in_table(touched, c->r->entry));
+    if (site_of(c, k)->access.is_store)
+        insn(c, STORE, address, in_table(written, c->r->entry));
+    else
+        put_zero(c, written);
 }
 
 /* From an address to whether its set is taken: the condition EQUAL. */
@@ -286,8 +332,6 @@ static void put_set(struct code *c)
         c->p = rw_put32(c->p, k ? sets->value : sets->mask);
     }
 }
-
-static bool has_sets(const struct code *c) { return c->w->opt->sets.mask != 0; }
 
 static unsigned line_bytes(const struct code *c)
 {
@@ -360,6 +404,12 @@ static uint8_t *put_forward(struct code *c, uint8_t condition)
     jump_if(c, condition, 0);
     return c->p - 4;
 }
+static uint8_t *put_forward_always(struct code *c)
+{
+    rw_put_jmp(c->p, 0, 0);
+    c->p += CALL_BYTES;
+    return c->p - 4;
+}
 static void land(const struct code *c, uint8_t *distance) { rw_put32(distance, (uint64_t)(c->p - (distance + 4))); }
 
 /* An access that is not aligned may be to two lines, and is told then. If it is to one, and that is the last one, it
@@ -385,23 +435,17 @@ static uint8_t *put_odd(struct code *c, unsigned k, uint64_t back)
     }
     put_compare(c, k);
     jump_if(c, EQUAL, back);
-    rw_put_jmp(c->p, 0, 0);
-    c->p += CALL_BYTES;
-    is_one = c->p - 4;
+    is_one = put_forward_always(c);
     land(c, has_two);
     put_slot(c);
-    put_mark(c, a->is_store);
+    put_mark(c, k, 0);
     put_address(c, k, a->bytes - 1u);
     put_line(c);
+    put_mark(c, k, a->bytes - 1u);
     return is_one;
 }
 
 /* ---- the two pieces ---- */
-
-static bool is_checked(const struct code *c)
-{
-    return (c->w->opt->filter_shift || has_sets(c)) && !c->r->is_range && !c->r->is_untold;
-}
 
 /* cmp gs:[left],0; jle: to the end, which is not known yet. Returns where the distance stands. */
 static uint8_t *put_is_on(struct code *c)
@@ -432,54 +476,102 @@ static void put_hot(struct code *c, struct labels *l, uint64_t cold)
         put_check(c, k, l, cold);
         l->back[k] = offset(c);
     }
+    if (r->is_range && c->w->opt->filter_shift)
+        call(c, rw_blob_forget_lines(c->w));
     if (!is_checked(c)) {
         r->is_untold ? put_untold(c) : put_entries(c, 0, r->count);
         jump_if(c, NOT_BELOW, cold + l->full);
         l->back[0] = offset(c);
     }
-    if (r->is_range && c->w->opt->filter_shift)
-        call(c, rw_blob_forget_lines(c->w));
     if (off)
         rw_put32(off, (uint64_t)(c->p - (off + 4)));
     if (moves_stack(r))
         c->p = put_restore(c->p, r);
 }
 
-/* It is told always. Of its last line the caller makes the mark. */
-static void put_long(struct code *c, unsigned k)
+/* Of what stands in one table and in the other; xchg with memory would lock it. `address` is gone. */
+static void put_exchange(struct code *c, size_t one, size_t other)
 {
-    const struct x86_access *a = &site_of(c, k)->access;
-    for (unsigned at = 0; at < a->bytes; at += line_bytes(c)) {
-        put_address(c, k, at);
-        put_line(c);
-        put_mark(c, a->is_store);
-    }
-    put_address(c, k, a->bytes - 1u);
-    put_line(c);
+    const struct rw_reference *r = c->r;
+    insn(c, LOAD, r->address, in_table(one, r->entry));
+    insn(c, XOR_FROM, r->address, in_table(other, r->entry));
+    insn(c, XOR_TO, r->address, in_table(one, r->entry));
+    insn(c, XOR_TO, r->address, in_table(other, r->entry));
 }
 
-/* The filter's part: what comes to `odd` and to `taken` goes on to the mark. */
+/* Of an access to the last line but one: both change places, and it goes back, unless it is the first that writes to
+ * it; then, and likewise of the last line, only that is new, and it goes to where the distance that is returned will
+ * say. NULL: an access that only loads has no such way. Of all other lines: on. `address` is the line's number. */
+static uint8_t *put_two(struct code *c, unsigned k, uint64_t back)
+{
+    const struct rw_reference *r = c->r;
+    bool is_store = site_of(c, k)->access.is_store;
+    uint8_t *is_last = NULL, *is_told = NULL;
+    if (is_store) {
+        insn(c, COMPARE, r->address, in_table(touched, r->entry));
+        is_last = put_forward(c, EQUAL);
+    }
+    insn(c, COMPARE, r->address, in_table(second, r->entry));
+    uint8_t *is_other = put_forward(c, NOT_EQUAL);
+    put_exchange(c, touched, second);
+    put_exchange(c, written, second_written);
+    insn(c, WITH_BIT, BTC, in_table(swapped, r->entry));
+    *c->p++ = (uint8_t)__builtin_ctzll(WIRE_SWAPPED);
+    if (!is_store) {
+        jump(c, back);
+    } else {
+        insn(c, LOAD, r->address, in_table(touched, r->entry));
+        insn(c, COMPARE, r->address, in_table(written, r->entry));
+        jump_if(c, EQUAL, back);
+        land(c, is_last);
+        insn(c, STORE, r->address, in_table(written, r->entry));
+        put_zero(c, swapped);
+        put_no_swaps(c);
+        is_told = put_forward_always(c);
+    }
+    land(c, is_other);
+    return is_told;
+}
+
+/* An access that is longer than a line is told always, and what is known of lines is forgotten. */
+static void put_long(struct code *c)
+{
+    call(c, rw_blob_forget_lines(c->w));
+    if (c->w->opt->filter_two)
+        put_no_swaps(c);
+}
+
+static void land_if(const struct code *c, uint8_t *distance)
+{
+    if (distance)
+        land(c, distance);
+}
+
+/* The filter's part: from where it comes to `odd`, `taken` and `miss` on to the entry. */
 static void put_filter(struct code *c, unsigned k, struct labels *l, uint64_t back)
 {
+    uint8_t *is_one = NULL, *is_taken = NULL, *is_odd = NULL, *is_last = NULL;
     l->taken[k] = offset(c);
-    unsigned skip = 0;
     if (has_sets(c)) {
         put_taken(c, k, back);
-        skip = offset(c);
-        c->p += CALL_BYTES;
+        is_taken = put_forward_always(c);
     }
     l->odd[k] = offset(c);
-    uint8_t *is_one = NULL;
-    if (is_long(c, k))
-        put_long(c, k);
-    else if (odd_bits(c, k))
+    if (is_long(c, k)) {
+        put_long(c);
+        is_odd = put_forward_always(c);
+    } else if (odd_bits(c, k)) {
         is_one = put_odd(c, k, back);
-    if (is_one)
-        land(c, is_one);
-    if (has_sets(c))
-        rw_put_jmp(c->first + skip, skip, offset(c));
+        is_odd = put_forward_always(c);
+    }
+    land_if(c, is_one);
+    land_if(c, is_taken);
     l->miss[k] = offset(c);
-    put_mark(c, site_of(c, k)->access.is_store);
+    if (c->w->opt->filter_two)
+        is_last = put_two(c, k, back);
+    put_mark(c, k, 0);
+    land_if(c, is_last);
+    land_if(c, is_odd);
 }
 
 static void put_cold(struct code *c, struct labels *l, uint64_t hot)
@@ -526,12 +618,12 @@ void rw_put_reference(const struct rw *w, const struct rw_fragment *f, uint8_t *
 }
 
 /* cmp gs:[left],0; jg */
-void rw_put_check(const struct rw *w, uint8_t *at, uint64_t addr, uint64_t second)
+void rw_put_check(const struct rw *w, uint8_t *at, uint64_t addr, uint64_t to)
 {
     struct code c = {w, NULL, at, at, addr};
     insn(&c, WITH_BYTE, CMP, in_stream(offsetof(struct wire_stream, left)));
     *c.p++ = 0;
-    jump_if(&c, ABOVE, second);
+    jump_if(&c, ABOVE, to);
 }
 
 /* ---- frames ---- */

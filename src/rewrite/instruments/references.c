@@ -140,6 +140,15 @@ static void add_call(struct range *out, const struct x86_detail *d, uint32_t i, 
     VEC_PUSH(&out->references, r);
 }
 
+/* Longer than a line of the filter. */
+static bool has_long(const struct x86_detail *d, const struct rewrite_options *opt)
+{
+    bool any = false;
+    for (int k = 0; opt->filter_shift && k < d->access_count; k++)
+        any |= d->access[k].bytes > 1u << opt->filter_shift;
+    return any;
+}
+
 static void add_instruction(struct range *out, const struct cfg *c, uint32_t i, struct cfg_live live,
                             const struct rewrite_options *opt)
 {
@@ -161,7 +170,7 @@ static void add_instruction(struct range *out, const struct cfg *c, uint32_t i, 
     r.is_range = (d.insn.props & X86_PROP_REP) != 0;
     r.is_rip = (d.insn.props & X86_PROP_RIPREL) != 0;
     take_registers(&r, live, address_registers(&d));
-    if ((opt->filter_shift || opt->sets.mask) && r.count > 1 &&
+    if ((opt->filter_shift || opt->sets.mask) && (r.count > 1 || has_long(&d, opt)) &&
         !r.saves) /* several calls in the cold part, of which each must find the stack moved */
         r.saved[r.saves++] = r.entry;
     add_sites(out, &d, false);

@@ -65,7 +65,7 @@ void rw_reference_frames(const struct rw_fragment *f, struct rw_frames *out);
 
 /* With samples: where the second copy is left alone as long as none is taken. Flags must be dead there. */
 enum { RW_CHECK_BYTES = 16 };
-void rw_put_check(const struct rw *w, uint8_t *at, uint64_t addr, uint64_t second);
+void rw_put_check(const struct rw *w, uint8_t *at, uint64_t addr, uint64_t to);
 
 /* reference_versions.c */
 void rw_versions(struct rw *w);

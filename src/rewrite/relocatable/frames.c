@@ -11,16 +11,15 @@
 #include <stdlib.h>
 
 struct writer {
-    struct rel_object *o;
-    struct rel_section *s;    /* at hand */
-    struct rel_section *code; /* of the function at hand */
-    struct map cie_at;        /* old offset of a CIE to the new one */
-    struct map fde_at;        /* old address of a record to its number */
+    struct rel_mover at;   /* the function at hand */
+    struct rel_section *s; /* at hand */
+    struct map cie_at;     /* old offset of a CIE to the new one */
+    struct map fde_at;     /* old address of a record to its number */
 };
 
-static uint64_t map_addr(void *ctx, uint32_t fde, uint64_t addr_old, bool is_landing_pad)
+uint64_t rel_moved_addr(void *ctx, uint32_t fde, uint64_t addr_old, bool is_landing_pad)
 {
-    const struct writer *w = ctx;
+    const struct rel_mover *w = ctx;
     const struct image_fde *f = &w->o->w.cfg->unwind.fdes[fde];
     uint64_t off = addr_old - w->code->vaddr;
     if (!w->code->is_moved)
@@ -32,8 +31,7 @@ static uint64_t map_addr(void *ctx, uint32_t fde, uint64_t addr_old, bool is_lan
     return w->code->vaddr_new + rel_front(w->o, w->code, off);
 }
 
-/* The function of an FDE, as the emitter of tables wants it. False: not known. */
-static bool moved_func(struct writer *w, uint32_t fde, struct rw_frames *frames, struct image_moved_func *out)
+bool rel_moved_func(struct rel_mover *w, uint32_t fde, struct rw_frames *frames, struct image_moved_func *out)
 {
     struct rel_object *o = w->o;
     const struct image_fde *d = &o->w.cfg->unwind.fdes[fde];
@@ -49,15 +47,19 @@ static bool moved_func(struct writer *w, uint32_t fde, struct rw_frames *frames,
     return true;
 }
 
-/* Relocations of s in [lo, hi), whose bytes are now at `at`; else others are the caller's. */
-static void move_relas(struct rel_section *s, uint64_t lo, uint64_t hi, uint64_t at)
+/* Relocations of s in [lo, hi), whose bytes are now at `at`; else others are the caller's. False: one changes bytes
+ * behind that. */
+static bool move_relas(struct rel_section *s, uint64_t lo, uint64_t hi, uint64_t at)
 {
     size_t k = PARTITION_POINT(i, 0, s->rela_count, s->relas[i].r_offset < lo);
     for (; k < s->rela_count && s->relas[k].r_offset < hi; k++) {
         Elf64_Rela r = s->relas[k];
+        if (rel_width(rel_type(&r)) > hi - r.r_offset)
+            return false;
         r.r_offset += at - lo;
         VEC_PUSH(&s->relas_new, r);
     }
+    return true;
 }
 
 static size_t relas_in(const struct rel_section *s, uint64_t lo, uint64_t hi)
@@ -78,7 +80,7 @@ static int by_lsda(const void *a, const void *b, void *ctx)
 static bool put_lsda(struct writer *w, uint32_t fde, uint64_t *done)
 {
     static const char zero[8];
-    struct rel_object *o = w->o;
+    struct rel_object *o = w->at.o;
     struct rel_section *s = w->s;
     uint64_t old = o->w.cfg->unwind.fdes[fde].lsda, off = old - s->vaddr;
     struct rw_frames frames = {0};
@@ -86,10 +88,10 @@ static bool put_lsda(struct writer *w, uint32_t fde, uint64_t *done)
     struct image_lsda_moved where;
     uint64_t align = max_u64(1, min_u64(8, s->h.sh_addralign));
     diag_debug(2, "relocatable: %s: exception table at 0x%llx", s->name, (unsigned long long)off);
-    if (off < *done || relas_in(s, *done, off) || !moved_func(w, fde, &frames, &m))
+    if (off < *done || relas_in(s, *done, off) || !rel_moved_func(&w->at, fde, &frames, &m))
         return false;
     str_put(&s->bytes_new, zero, -s->bytes_new.len & (align - 1));
-    int rc = image_unwind_lsda_moved(o->w.img, &o->w.cfg->unwind, &m, map_addr, w, &s->bytes_new, &where);
+    int rc = image_unwind_lsda_moved(o->w.img, &o->w.cfg->unwind, &m, rel_moved_addr, &w->at, &s->bytes_new, &where);
     VEC_FREE(&frames);
     if (rc < 0)
         return false;
@@ -97,13 +99,12 @@ static bool put_lsda(struct writer *w, uint32_t fde, uint64_t *done)
     VEC_PUSH(&o->lsdas, l);
     uint64_t lo = where.kept - s->vaddr;
     *done = lo + where.kept_len;
-    move_relas(s, lo, *done, where.kept_at);
-    return *done <= s->h.sh_size && !relas_in(s, off, lo);
+    return *done <= s->h.sh_size && !relas_in(s, off, lo) && move_relas(s, lo, *done, where.kept_at);
 }
 
 static bool put_lsdas(struct writer *w)
 {
-    const struct image_unwind *u = &w->o->w.cfg->unwind;
+    const struct image_unwind *u = &w->at.o->w.cfg->unwind;
     struct rel_section *s = w->s;
     uint32_t *ids = xmalloc((u->fde_count + 1) * sizeof *ids);
     size_t n = 0;
@@ -177,21 +178,23 @@ static void end_record(struct rel_section *s, size_t at)
     patch(s, at, (uint32_t)(s->bytes_new.len - at - 4));
 }
 
-static void copy_record(struct rel_section *s, uint64_t lo, uint64_t hi)
+static bool copy_record(struct rel_section *s, uint64_t lo, uint64_t hi)
 {
-    move_relas(s, lo, hi, s->bytes_new.len);
+    bool is_whole = move_relas(s, lo, hi, s->bytes_new.len);
     str_put(&s->bytes_new, s->bytes + lo, hi - lo);
+    return is_whole;
 }
 
 /* The address and size of its code, and the exception table. */
 static bool put_fde_head(struct writer *w, const struct image_moved_func *m, uint64_t lo, uint64_t cfi)
 {
-    struct rel_object *o = w->o;
+    struct rel_object *o = w->at.o;
     struct rel_section *s = w->s;
     size_t at = s->bytes_new.len, first = s->relas_new.len;
     const struct image_cie *cie = &o->w.cfg->unwind.cies[o->w.cfg->unwind.fdes[m->fde].cie];
     unsigned width = (cie->fde_enc & 7) == (DW_EH_PE_sdata4 & 7) || (cie->fde_enc & 7) == DW_EH_PE_udata4 ? 4 : 8;
-    copy_record(s, lo, cfi);
+    if (!copy_record(s, lo, cfi))
+        return false;
     memcpy(s->bytes_new.data + at + 8 + width, &m->len_new, width);
     for (size_t k = first; k < s->relas_new.len; k++) {
         Elf64_Rela *r = &s->relas_new.data[k];
@@ -201,7 +204,7 @@ static bool put_fde_head(struct writer *w, const struct image_moved_func *m, uin
         enum rel_class class = rel_class_of(rel_type(r));
         if (class != REL_ABSOLUTE && class != REL_RELATIVE)
             return false;
-        if (to == w->code && w->code->is_moved && r->r_offset == at + 8) {
+        if (to == w->at.code && w->at.code->is_moved && r->r_offset == at + 8) {
             r->r_addend = rel_addend(o, rel_sym(r), m->addr_new - to->vaddr_new, 0);
         } else if (is_lsda_section(to) && r->r_offset > at + 8) {
             const Elf64_Sym *sym = &o->syms[rel_sym(r)]; /* its value is still the old one: see rel_frames */
@@ -210,7 +213,7 @@ static bool put_fde_head(struct writer *w, const struct image_moved_func *m, uin
                 return false;
             if (ELF64_ST_TYPE(sym->st_info) == STT_SECTION)
                 r->r_addend = (int64_t)new_at;
-        } else if (to != w->code) {
+        } else if (to != w->at.code) {
             return false;
         }
     }
@@ -219,25 +222,25 @@ static bool put_fde_head(struct writer *w, const struct image_moved_func *m, uin
 
 static bool put_fde(struct writer *w, uint64_t lo, uint64_t hi)
 {
-    struct rel_object *o = w->o;
+    struct rel_object *o = w->at.o;
     const struct image_unwind *u = &o->w.cfg->unwind;
     diag_debug(2, "relocatable: %s: record at 0x%llx", w->s->name, (unsigned long long)lo);
     uint64_t found, cie, cie_old = lo + 4 - word_at(w->s, lo + 4);
     struct rw_frames frames = {0};
     struct image_moved_func m;
     if (!map_get(&w->fde_at, w->s->vaddr + lo, &found) || !map_get(&w->cie_at, cie_old, &cie) ||
-        !moved_func(w, (uint32_t)found, &frames, &m))
+        !rel_moved_func(&w->at, (uint32_t)found, &frames, &m))
         return false;
     uint32_t fde = (uint32_t)found;
     size_t at = w->s->bytes_new.len;
     uint64_t cfi = lo + (uint64_t)(u->fdes[fde].cfi - image_at(o->w.img, u->fdes[fde].record, 1));
     bool ok = put_fde_head(w, &m, lo, cfi);
     patch(w->s, at + 4, (uint32_t)(at + 4 - cie));
-    if (w->code->is_moved)
-        ok = ok && image_unwind_cfi_moved(o->w.img, u, &m, map_addr, w, &w->s->bytes_new) == 0;
+    if (w->at.code->is_moved)
+        ok = ok && image_unwind_cfi_moved(o->w.img, u, &m, rel_moved_addr, &w->at, &w->s->bytes_new) == 0;
     else
-        copy_record(w->s, cfi, hi);
-    ok = ok && (!w->code->is_moved || relas_in(w->s, cfi, hi) == 0);
+        ok = copy_record(w->s, cfi, hi) && ok;
+    ok = ok && (!w->at.code->is_moved || relas_in(w->s, cfi, hi) == 0);
     end_record(w->s, at);
     VEC_FREE(&frames);
     return ok;
@@ -251,8 +254,7 @@ static bool put_records(struct writer *w)
         uint32_t len = s->h.sh_size - at >= 4 ? word_at(s, at) : 0;
         uint64_t end = at + 4 + len;
         if (!len) { /* the end mark, in the last object of all */
-            copy_record(s, at, s->h.sh_size);
-            return true;
+            return copy_record(s, at, s->h.sh_size);
         }
         if (len == UINT32_MAX || len < 4 || end > s->h.sh_size)
             return false;
@@ -260,7 +262,8 @@ static bool put_records(struct writer *w)
         if (is_cie) {
             size_t at_new = s->bytes_new.len;
             map_put(&w->cie_at, at, at_new);
-            copy_record(s, at, end);
+            if (!copy_record(s, at, end))
+                return false;
             end_record(s, at_new);
         } else if (!put_fde(w, at, end)) {
             return false;
@@ -272,7 +275,7 @@ static bool put_records(struct writer *w)
 
 bool rel_frames(struct rel_object *o)
 {
-    struct writer w = {.o = o};
+    struct writer w = {.at = {.o = o}};
     bool ok = true;
     for (uint32_t i = 1; i < o->section_count && ok; i++) {
         w.s = &o->sections[i];

@@ -43,6 +43,8 @@ static int read_headers(struct rel_object *o, uint32_t *names)
     *names = o->eh.e_shstrndx == SHN_XINDEX ? zero.sh_link : o->eh.e_shstrndx;
     if (count > o->size || !has_bytes(o, o->eh.e_shoff, count * sizeof zero) || *names >= count)
         return refuse(o, "has section headers beyond its end");
+    if (*names < SHN_LORESERVE)
+        o->eh.e_shstrndx = (uint16_t)*names; /* as it is written */
     o->section_count = (uint32_t)count;
     o->sections = ARENA_ARRAY(o->arena, struct rel_section, count);
     for (uint32_t i = 0; i < count; i++) {
@@ -141,7 +143,7 @@ static int read_relas(struct rel_object *o, uint32_t i)
 static int read_group(struct rel_object *o, uint32_t i)
 {
     const struct rel_section *g = &o->sections[i];
-    if (g->h.sh_size % 4 || !g->bytes)
+    if (g->h.sh_size % 4 || !g->bytes || g->h.sh_info >= o->sym_count)
         return refuse(o, "has a group of another form");
     for (uint64_t k = 4; k + 4 <= g->h.sh_size; k += 4) {
         uint32_t member;

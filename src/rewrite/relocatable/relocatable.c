@@ -124,6 +124,7 @@ static bool rewrite_code(struct rel_object *o)
         rel_refuse_all(o, REWRITE_RELOCATABLE_FRAMES);
         return false;
     }
+    rel_debug_frames(o);
     rel_code(o);
     rel_debug(o);
     rel_references(o);

@@ -177,6 +177,16 @@ void rel_count(struct rel_object *o);  /* counters.c: units, and numbers of coun
 void rel_layout(struct rel_object *o); /* layout.c */
 void rel_code(struct rel_object *o);   /* code.c: bytes and relocations of sections that are moved */
 bool rel_frames(struct rel_object *o); /* frames.c: unwind and exception tables; false: not understood */
+struct rel_mover {
+    struct rel_object *o;
+    struct rel_section *code; /* rel_moved_func: that of the function */
+};
+/* Of the function of an FDE what the emitter of tables wants; false: it is not known. Addresses for it. */
+bool rel_moved_func(struct rel_mover *w, uint32_t fde, struct rw_frames *frames, struct image_moved_func *out);
+uint64_t rel_moved_addr(void *ctx, uint32_t fde, uint64_t addr_old, bool is_landing_pad);
+/* debug_frame.c: as an .eh_frame what .debug_frame says, if there is none; empty: nothing. `out` is made anew. */
+void rel_frames_told(struct rel_object *o, struct strbuf *out);
+void rel_debug_frames(struct rel_object *o); /* debug_frame.c */
 /* Of a section with SHF_COMPRESSED the plain bytes, appended to `out`, which is empty. False: damaged, or not by zlib.
  */
 bool rel_unpack(const uint8_t *bytes, uint64_t len, struct strbuf *out);

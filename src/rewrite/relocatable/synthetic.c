@@ -40,7 +40,12 @@ struct spans {
     uint64_t lo[PLACE_COUNT], hi[PLACE_COUNT];
 };
 
-static void place_sections(struct rel_object *o, struct spans *sp, uint64_t held_bytes, uint64_t *held)
+struct made { /* what the object has not */
+    struct strbuf held, frames;
+    uint64_t held_at, held_bytes, frames_at;
+};
+
+static void place_sections(struct rel_object *o, struct spans *sp, struct made *made)
 {
     uint64_t at = BASE + PAGE;
     for (int p = 0; p < PLACE_COUNT; p++) {
@@ -54,8 +59,9 @@ static void place_sections(struct rel_object *o, struct spans *sp, uint64_t held
             at += s->h.sh_size;
         }
         if (p == READONLY) {
-            *held = ALIGN_UP(at + GAP, (uint64_t)GAP);
-            at = *held + held_bytes;
+            made->held_at = ALIGN_UP(at + GAP, (uint64_t)GAP);
+            made->frames_at = ALIGN_UP(made->held_at + made->held_bytes + GAP, (uint64_t)GAP);
+            at = made->frames_at + made->frames.len;
         }
         sp->hi[p] = at + GAP;
         at += GAP;
@@ -158,6 +164,14 @@ static uint64_t count_held(const struct rel_object *o)
 
 /* ---- headers ---- */
 
+static uint32_t name_at(const char *name)
+{
+    for (uint32_t at = 1; at < sizeof names; at += (uint32_t)strlen(names + at) + 1)
+        if (strcmp(names + at, name) == 0)
+            return at;
+    return 0;
+}
+
 static uint32_t name_of(const struct rel_section *s)
 {
     const char *name = s->is_code                                       ? ".text"
@@ -165,10 +179,7 @@ static uint32_t name_of(const struct rel_section *s)
                        : strncmp(s->name, ".gcc_except_table", 17) == 0 ? ".gcc_except_table"
                        : is_readonly(s)                                 ? ".rodata"
                                                                         : ".data";
-    for (uint32_t at = 1; at < sizeof names; at += (uint32_t)strlen(names + at) + 1)
-        if (strcmp(names + at, name) == 0)
-            return at;
-    return 0;
+    return name_at(name);
 }
 
 static void put_section(struct strbuf *out, uint32_t name, uint32_t type, uint64_t flags, uint64_t vaddr, uint64_t size,
@@ -184,8 +195,7 @@ static void put_section(struct strbuf *out, uint32_t name, uint32_t type, uint64
     str_put(out, &h, sizeof h);
 }
 
-static uint32_t put_sections(const struct rel_object *o, struct strbuf *out, uint64_t held, uint64_t held_bytes,
-                             uint64_t names_at)
+static uint32_t put_sections(const struct rel_object *o, struct strbuf *out, const struct made *made, uint64_t names_at)
 {
     uint32_t count = 1;
     put_section(out, 0, SHT_NULL, 0, BASE, 0, 0);
@@ -198,8 +208,12 @@ static uint32_t put_sections(const struct rel_object *o, struct strbuf *out, uin
                     s->h.sh_size, 0);
         count++;
     }
-    if (held_bytes) {
-        put_section(out, 0, SHT_RELA, SHF_ALLOC, held, held_bytes, sizeof(Elf64_Rela));
+    if (made->held_bytes) {
+        put_section(out, 0, SHT_RELA, SHF_ALLOC, made->held_at, made->held_bytes, sizeof(Elf64_Rela));
+        count++;
+    }
+    if (made->frames.len) {
+        put_section(out, name_at(".eh_frame"), SHT_PROGBITS, SHF_ALLOC, made->frames_at, made->frames.len, 0);
         count++;
     }
     put_section(out, 0, SHT_STRTAB, 0, BASE + names_at, sizeof names, 0);
@@ -232,20 +246,24 @@ static void zeros(struct strbuf *s, size_t n)
 void rel_synthesize(struct rel_object *o)
 {
     struct spans sp;
-    uint64_t held_at = 0, held_bytes = count_held(o) * sizeof(Elf64_Rela);
-    struct strbuf held = {0};
-    place_sections(o, &sp, held_bytes, &held_at);
+    struct made made = {.held_bytes = count_held(o) * sizeof(Elf64_Rela)};
+    rel_frames_told(o, &made.frames); /* for its size */
+    place_sections(o, &sp, &made);
     name_elsewhere(o);
     zeros(&o->image, sp.hi[WRITABLE] - BASE);
-    fill(o, &held);
-    if (held.len)
-        memcpy(o->image.data + (held_at - BASE), held.data, held.len);
-    str_free(&held);
+    fill(o, &made.held);
+    if (made.held.len)
+        memcpy(o->image.data + (made.held_at - BASE), made.held.data, made.held.len);
+    rel_frames_told(o, &made.frames); /* its addresses are known now */
+    if (made.frames.len)
+        memcpy(o->image.data + (made.frames_at - BASE), made.frames.data, made.frames.len);
     uint64_t names_at = o->image.len;
     str_put(&o->image, names, sizeof names);
     zeros(&o->image, -o->image.len & 7);
     uint64_t headers_at = o->image.len;
-    uint32_t count = put_sections(o, &o->image, held_at, held_bytes, names_at);
+    uint32_t count = put_sections(o, &o->image, &made, names_at);
+    str_free(&made.held);
+    str_free(&made.frames);
     Elf64_Ehdr h = {.e_ident = {ELFMAG0, ELFMAG1, ELFMAG2, ELFMAG3, ELFCLASS64, ELFDATA2LSB, EV_CURRENT},
                     .e_type = ET_EXEC,
                     .e_machine = EM_X86_64,

@@ -394,11 +394,123 @@ static void test_touched(void **state)
     spy_free(s);
 }
 
+/* What a site with tables of two lines leaves out, and tells instead (wire/stream.h). */
+struct two {
+    uint64_t line[SPY_FILTER_SLOTS][2]; /* the last one and the one before, and 1 */
+    bool written[SPY_FILTER_SLOTS][2], swapped[SPY_FILTER_SLOTS];
+    uint64_t told;
+};
+
+static bool is_known(struct two *f, uint64_t line, bool stores)
+{
+    uint64_t *l = f->line[line % SPY_FILTER_SLOTS];
+    bool *w = f->written[line % SPY_FILTER_SLOTS], was = w[1];
+    if (l[0] != line + 1 && l[1] == line + 1) {
+        l[1] = l[0];
+        l[0] = line + 1;
+        w[1] = w[0];
+        w[0] = was;
+        f->swapped[line % SPY_FILTER_SLOTS] ^= 1;
+    }
+    return l[0] == line + 1 && (!stores || w[0]);
+}
+
+/* Returns whether the two before it stand the other way round than was told. */
+static bool bring_in(struct two *f, uint64_t line, bool stores)
+{
+    uint64_t slot = line % SPY_FILTER_SLOTS, *l = f->line[slot];
+    bool *w = f->written[slot], swapped = f->swapped[slot];
+    f->swapped[slot] = false;
+    if (l[0] == line + 1) {
+        w[0] |= stores;
+        return false;
+    }
+    l[1] = l[0];
+    w[1] = w[0];
+    l[0] = line + 1;
+    w[0] = stores;
+    return swapped;
+}
+
+static void forget(struct two *f, struct spy *s)
+{
+    uint64_t slots = 0;
+    for (unsigned i = 0; i < SPY_FILTER_SLOTS; i++)
+        slots |= (uint64_t)f->swapped[i] << i;
+    spy_swapped(s, slots);
+    *f = (struct two){.told = f->told};
+}
+
+static void refer(struct two *f, struct spy *s, uint32_t site, uint64_t address)
+{
+    const struct spy_site *of = spy_site(s, site);
+    uint64_t line = address / 64, last = (address + of->bytes - 1) / 64;
+    bool stores = of->kind == CACHE_WRITE;
+    if (line == last && is_known(f, line, stores))
+        return;
+    f->told++;
+    address |= bring_in(f, line, stores) ? SPY_SWAPPED : 0;
+    address |= line != last && bring_in(f, last, stores) ? SPY_SWAPPED_NEXT : 0;
+    spy_reference(s, 0, site, address, 0);
+}
+
+/* As many misses and lines written back behind a filter of two lines, of caches that keep an order. */
+static void test_two_lines(void **state)
+{
+    (void)state;
+    enum { LINES = 512, NEAR = 160, CONFIGS = 4 };
+    static const char *const specs[CONFIGS] = {"8K/64/2+64K/64/8", "16K/64/4:plru+32K/64/8:plru",
+                                               "8K/64/2:plru+16K/64/4:exclusive", "32K/64/8+64K/64/8:streams"};
+    struct cache_config configs[CONFIGS];
+    for (size_t i = 0; i < CONFIGS; i++)
+        assert_int_equal(cache_parse(specs[i], &configs[i]), 0);
+    struct spy *all = make(configs, CONFIGS), *some = spy_new(&(struct spy_options){.configs = configs,
+                                                                                    .config_count = CONFIGS,
+                                                                                    .curve_line = 64,
+                                                                                    .curve_least = 4096,
+                                                                                    .curve_bytes = 1 << 20,
+                                                                                    .filter_shift = 6,
+                                                                                    .find_whose = find_whose});
+    for (uint32_t i = 0; i < SITES; i++)
+        spy_add_sites(some, spy_site(all, i), 1);
+    struct two f = {.told = 0};
+    uint64_t seed = 5, near = 0;
+    for (int i = 0; i < REFERENCES; i++) {
+        uint32_t site = (uint32_t)(random_next(&seed) % SITES);
+        if (random_next(&seed) % 50 == 0)
+            near = random_next(&seed) % LINES;
+        uint64_t line = random_next(&seed) % 6 ? near + random_next(&seed) % 2 * 64 : near + random_next(&seed) % NEAR;
+        uint64_t at = line * 64 + random_next(&seed) % 64;
+        at = random_next(&seed) % 8 ? at & -(uint64_t)spy_site(all, site)->bytes : at;
+        if (i % 1000 == 999) { /* as sites of string instructions do */
+            forget(&f, some);
+            spy_reference(some, 0, site, at, 1000);
+            spy_reference(all, 0, site, at, 1000);
+            continue;
+        }
+        refer(&f, some, site, at);
+        spy_reference(all, 0, site, at, 0);
+    }
+    spy_end(all);
+    spy_end(some);
+    assert_true(f.told < REFERENCES / 2);
+    for (size_t i = 0; i < CONFIGS; i++)
+        for (unsigned level = 0; level < configs[i].count; level++) {
+            const struct cache_counts *a = cache_counts(spy_cache(all, i), level);
+            const struct cache_counts *b = cache_counts(spy_cache(some, i), level);
+            assert_int_equal(a->misses[CACHE_READ], b->misses[CACHE_READ]);
+            assert_int_equal(a->misses[CACHE_WRITE], b->misses[CACHE_WRITE]);
+            assert_int_equal(a->write_backs, b->write_backs);
+        }
+    spy_free(all);
+    spy_free(some);
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_same_as_alone), cmocka_unit_test(test_ranges),
-                                       cmocka_unit_test(test_strides),       cmocka_unit_test(test_pictures),
-                                       cmocka_unit_test(test_strays),        cmocka_unit_test(test_parts),
-                                       cmocka_unit_test(test_absorb),        cmocka_unit_test(test_touched)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_same_as_alone), cmocka_unit_test(test_ranges),  cmocka_unit_test(test_strides),
+        cmocka_unit_test(test_pictures),      cmocka_unit_test(test_strays),  cmocka_unit_test(test_parts),
+        cmocka_unit_test(test_absorb),        cmocka_unit_test(test_touched), cmocka_unit_test(test_two_lines)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
