@@ -97,13 +97,6 @@ static void flush(struct ld_trace *t, const struct stream *s)
     t->ref_count = 0;
 }
 
-/* Others go to the simulator past the batch. */
-static void flush_repeated(struct ld_trace *t, const struct stream *s)
-{
-    if (t->sim)
-        flush(t, s);
-}
-
 static void add_ref(struct ld_trace *t, const struct stream *s, uint64_t address, uint16_t bytes, uint8_t kind)
 {
     if (t->ref_count == BATCH)
@@ -117,15 +110,31 @@ static uint64_t address_of(const struct ld_trace_op *op, const uint64_t *values)
     return values[op->value] + values[op->value_more] + op->plus;
 }
 
-/* So many times. */
+static void add_fetch(struct ld_trace *t, const struct stream *s, const struct ld_trace_repeat *r)
+{
+    t->stats.made[CACHE_FETCH]++;
+    if (r->fetch_bytes)
+        add_ref(t, s, r->fetch + s->module->above, r->fetch_bytes, CACHE_FETCH);
+}
+
+/* Its operations, element by element. */
 static void repeat(struct ld_trace *t, const struct stream *s, const struct ld_trace_part *part,
                    const struct ld_trace_op *op, const uint64_t *values)
 {
     const struct ld_trace_repeat *r = &part->repeats[op->repeat - 1];
-    uint64_t address = address_of(op, values), count = values[r->count] + (uint64_t)r->plus - values[r->rest];
-    t->stats.made[op->kind] += count;
-    for (; count; count--, address += op->bytes)
-        add_ref(t, s, address, op->bytes, op->kind);
+    uint64_t rest = values[r->rest], count = values[r->count] + (uint64_t)r->plus - rest;
+    for (uint64_t i = 0; i < count; i++) {
+        if (i)
+            add_fetch(t, s, r);
+        for (unsigned k = 0; k < r->ops; k++) {
+            add_ref(t, s, address_of(&op[k], values) + i * op[k].bytes, op[k].bytes, op[k].kind);
+            t->stats.made[op[k].kind]++;
+        }
+    }
+    if (count && !rest)
+        add_fetch(t, s, r);
+    if (t->sim) /* others go there past the batch */
+        flush(t, s);
 }
 
 static void give_ops(struct ld_trace *t, const struct stream *s, const struct ld_trace_part *part, uint32_t from,
@@ -139,7 +148,7 @@ static void give_ops(struct ld_trace *t, const struct stream *s, const struct ld
         const struct ld_trace_op *op = &part->ops[k];
         if (op->repeat) {
             repeat(t, s, part, op, values);
-            flush_repeated(t, s);
+            k += part->repeats[op->repeat - 1].ops - 1u;
         } else if (t->sim && !op->value_more) {
             ld_trace_sim_ops(t->sim, op, op + 1, values);
         } else if (t->sim) {

@@ -155,9 +155,17 @@ static void add_access(struct maker *m, const struct x86_detail *d, const struct
         op.value = LD_TRACE_VALUE_ABOVE;
     }
     if (x->count_word >= 0) {
-        m->repeats[m->repeat_count] = (struct ld_trace_repeat){
-            value_of(m, x->count_word), x->has_rest ? value_of(m, x->rest_word) : LD_TRACE_VALUE_NONE, x->count_plus};
-        op.repeat = ++m->repeat_count;
+        struct ld_trace_repeat *r = &m->repeats[m->repeat_count ? m->repeat_count - 1 : 0];
+        if (!m->repeat_count || r->fetch != d->insn.addr) {
+            r = &m->repeats[m->repeat_count++];
+            *r = (struct ld_trace_repeat){.fetch = d->insn.addr,
+                                          .plus = x->count_plus,
+                                          .count = value_of(m, x->count_word),
+                                          .rest = x->has_rest ? value_of(m, x->rest_word) : LD_TRACE_VALUE_NONE,
+                                          .fetch_bytes = m->p->fetches == LD_TRACE_FETCHES_NONE ? 0 : d->insn.len};
+        }
+        r->ops++;
+        op.repeat = m->repeat_count;
         op.late = more(op.late, late_of(x->count_word));
         op.late = x->has_rest ? more(op.late, late_of(x->rest_word)) : op.late;
     } else {

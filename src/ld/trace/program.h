@@ -20,9 +20,12 @@ struct ld_trace_op {
     uint16_t bytes;
     uint16_t repeat; /* of a string instruction that repeats: its number, and 1, in the part's repeats; 0 none */
 };
-struct ld_trace_repeat {
-    uint8_t count, rest; /* values; rest NONE: it did not end earlier */
+struct ld_trace_repeat { /* an instruction; stands at its first operation */
+    uint64_t fetch;      /* as lackey has it, it is fetched for each element, and once more where it has none left */
     int64_t plus;        /* of count */
+    uint8_t count, rest; /* values; rest NONE: it does not end earlier */
+    uint8_t fetch_bytes; /* 0: nobody asks for fetches */
+    uint8_t ops;
 };
 struct ld_trace_part {
     uint64_t at; /* in the linked file */

@@ -152,8 +152,10 @@ static void add_rest(struct planner *p, unsigned insn, unsigned first_access)
 
 static void add_accesses(struct planner *p, const struct x86_detail *d, unsigned insn)
 {
+    bool is_compared = d->insn.props & X86_PROP_REP && has_name(&d->insn, "cmps"); /* rdi's first, as lackey has it */
     for (int stores = 0; stores < 2; stores++)
-        for (int k = 0; k < d->access_count; k++) {
+        for (int n = 0; n < d->access_count; n++) {
+            int k = is_compared ? d->access_count - 1 - n : n;
             const struct x86_access *a = &d->access[k];
             if ((a->is_store && !a->is_load) == (stores != 0) && !(a->is_load && has_name(&d->insn, "prefetch")))
                 add_access(p, d, insn, a);
