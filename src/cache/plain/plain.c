@@ -212,7 +212,8 @@ INLINED void fetch_further(const struct plain *p, uint32_t number, uint64_t line
     }
 }
 
-/* Where many miss not all that is known of lines is near: it is fetched in two steps, some references before. */
+/* Where many miss not all that is known of lines is near: it is fetched in two steps, some references before. (A third
+ * step, for the lines that have to go, costs more than it saves: to find them the whole set is read twice.) */
 static void run_far(struct cache *c, struct plain *p, const struct cache_ref *refs, size_t count)
 {
     uint32_t numbers[PART];
