@@ -9,6 +9,7 @@
 #include <asm/unistd.h>
 #include <stddef.h>
 
+#include "ldrt/call.h"
 #include "ldrt/runtime.h"
 #include "wire/trace.h"
 
@@ -97,29 +98,16 @@ __asm__(".text\n"
 
 /* ---- system calls ---- */
 
-static long call(long number, long a, long b, long c, long d, long e, long f)
-{
-    long result;
-    register long r10 __asm__("r10") = d;
-    register long r8 __asm__("r8") = e;
-    register long r9 __asm__("r9") = f;
-    __asm__ volatile("syscall"
-                     : "=a"(result)
-                     : "a"(number), "D"(a), "S"(b), "d"(c), "r"(r10), "r"(r8), "r"(r9)
-                     : "rcx", "r11", "memory");
-    return result;
-}
-
 static int is_error(long result) { return result < 0 && result > -4096; }
 
 static uint64_t signals_off(void)
 {
     uint64_t every = ~(uint64_t)0, old = 0;
-    call(__NR_rt_sigprocmask, SIG_SETMASK, (long)&every, (long)&old, MASK_BYTES, 0, 0);
+    call6(__NR_rt_sigprocmask, SIG_SETMASK, (long)&every, (long)&old, MASK_BYTES, 0, 0);
     return old;
 }
 
-static void signals_back(uint64_t old) { call(__NR_rt_sigprocmask, SIG_SETMASK, (long)&old, 0, MASK_BYTES, 0, 0); }
+static void signals_back(uint64_t old) { call6(__NR_rt_sigprocmask, SIG_SETMASK, (long)&old, 0, MASK_BYTES, 0, 0); }
 
 /* ---- who reads ---- */
 
@@ -131,11 +119,11 @@ static int is_read(void)
         long start, len;
         int owner;
     } lock = {F_WRLCK, 0, 0, 0, 0};
-    long fd = call(__NR_openat, AT_FDCWD, (long)path, READ_WRITE, 0, 0, 0);
+    long fd = call6(__NR_openat, AT_FDCWD, (long)path, READ_WRITE, 0, 0, 0);
     if (fd < 0)
         return 0;
-    int is = call(__NR_fcntl, fd, F_GETLK, (long)&lock, 0, 0, 0) < 0 || lock.type != F_UNLCK;
-    call(__NR_close, fd, 0, 0, 0, 0, 0);
+    int is = call6(__NR_fcntl, fd, F_GETLK, (long)&lock, 0, 0, 0) < 0 || lock.type != F_UNLCK;
+    call6(__NR_close, fd, 0, 0, 0, 0, 0);
     return is;
 }
 
@@ -173,7 +161,7 @@ static int wait_free(uint32_t *number)
         if (take_free(number))
             return 1;
         __atomic_fetch_add(&all->waits, 1, __ATOMIC_ACQ_REL);
-        long rc = call(__NR_futex, (long)&all->gives, FUTEX_WAIT, gives, (long)second, 0, 0);
+        long rc = call6(__NR_futex, (long)&all->gives, FUTEX_WAIT, gives, (long)second, 0, 0);
         __atomic_fetch_sub(&all->waits, 1, __ATOMIC_ACQ_REL);
         enum { ETIMEDOUT = 110 };
         if (rc == -ETIMEDOUT && !is_read())
@@ -250,7 +238,7 @@ static int next_byte(struct lines *l)
 {
     if (l->at == l->end) {
         l->at = 0;
-        l->end = call(__NR_read, l->fd, (long)l->bytes, sizeof l->bytes, 0, 0, 0);
+        l->end = call6(__NR_read, l->fd, (long)l->bytes, sizeof l->bytes, 0, 0, 0);
         if (l->end <= 0)
             return l->end = 0, -1;
     }
@@ -273,7 +261,7 @@ static uint64_t read_hex(struct lines *l, int *c)
 static void find_path(char *to, unsigned room)
 {
     struct lines l;
-    l.fd = call(__NR_openat, AT_FDCWD, (long)"/proc/self/maps", READ_ONLY, 0, 0, 0);
+    l.fd = call6(__NR_openat, AT_FDCWD, (long)"/proc/self/maps", READ_ONLY, 0, 0, 0);
     l.at = l.end = 0; /* no more: compilers would call memset */
     int c = 0, is_found = 0;
     unsigned n = 0;
@@ -288,7 +276,7 @@ static void find_path(char *to, unsigned room)
     }
     to[is_found ? n : 0] = 0;
     if (l.fd >= 0)
-        call(__NR_close, l.fd, 0, 0, 0, 0, 0);
+        call6(__NR_close, l.fd, 0, 0, 0, 0, 0);
 }
 
 /* 0: too many. */
@@ -298,7 +286,7 @@ static uint32_t new_module(void)
     if (number >= WIRE_TRACE_MODULES)
         return 0;
     struct wire_trace_module *m = module_number(number);
-    m->process = process = (uint32_t)call(__NR_getpid, 0, 0, 0, 0, 0, 0);
+    m->process = process = (uint32_t)call6(__NR_getpid, 0, 0, 0, 0, 0, 0);
     m->note = own_note;
     if (old)
         for (unsigned i = 0; i < sizeof m->path; i++)
@@ -329,7 +317,7 @@ static struct state *find_state(uint32_t thread)
     struct state *s = __atomic_load_n(&states, __ATOMIC_ACQUIRE);
     for (int n = 0; s && s->self && n < LOOKED_AT; s = s->next, n++) {
         uint32_t old = __atomic_load_n(&s->thread, __ATOMIC_ACQUIRE);
-        if (call(__NR_tgkill, process, old, 0, 0, 0, 0) < 0 &&
+        if (call6(__NR_tgkill, process, old, 0, 0, 0, 0) < 0 &&
             __atomic_compare_exchange_n(&s->thread, &old, thread, 0, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE)) {
             if (s->limit) /* what it left is at its end */
                 *(volatile uint64_t *)add_to(&s->put, 8) = WIRE_TRACE_END;
@@ -342,21 +330,21 @@ static struct state *find_state(uint32_t thread)
 static struct state *make_state(void)
 {
     struct state *s = get_state();
-    uint32_t thread = (uint32_t)call(__NR_gettid, 0, 0, 0, 0, 0, 0);
+    uint32_t thread = (uint32_t)call6(__NR_gettid, 0, 0, 0, 0, 0, 0);
     int is_wiped = s != &nobody;
     if (is_wiped || !module) {
-        if (is_wiped && process != (uint32_t)call(__NR_getpid, 0, 0, 0, 0, 0, 0))
+        if (is_wiped && process != (uint32_t)call6(__NR_getpid, 0, 0, 0, 0, 0, 0))
             __atomic_store_n(&states, 0, __ATOMIC_RELEASE);
-        if (process != (uint32_t)call(__NR_getpid, 0, 0, 0, 0, 0, 0) && !new_module())
+        if (process != (uint32_t)call6(__NR_getpid, 0, 0, 0, 0, 0, 0) && !new_module())
             return 0;
     }
     struct state *old = is_wiped ? 0 : find_state(thread);
     if (!is_wiped && !old) {
-        long at = call(__NR_mmap, 0, STATE_PAGES * WIRE_TRACE_PAGE, PROT_RW, MAP_PRIVATE_ANONYMOUS, -1, 0);
+        long at = call6(__NR_mmap, 0, STATE_PAGES * WIRE_TRACE_PAGE, PROT_RW, MAP_PRIVATE_ANONYMOUS, -1, 0);
         if (is_error(at))
             return 0;
         s = (struct state *)at;
-        call(__NR_madvise, at, STATE_PAGES * WIRE_TRACE_PAGE, MADV_WIPEONFORK, 0, 0, 0);
+        call6(__NR_madvise, at, STATE_PAGES * WIRE_TRACE_PAGE, MADV_WIPEONFORK, 0, 0, 0);
     } else if (old) {
         s = old;
     }
@@ -427,7 +415,7 @@ static void read_path(void)
 {
     static const char name[] = WIRE_TRACE_ENV "=";
     struct lines l;
-    l.fd = call(__NR_openat, AT_FDCWD, (long)"/proc/self/environ", READ_ONLY, 0, 0, 0);
+    l.fd = call6(__NR_openat, AT_FDCWD, (long)"/proc/self/environ", READ_ONLY, 0, 0, 0);
     l.at = l.end = 0; /* no more: compilers would call memset */
     unsigned n = 0, at = 0;
     int is_same = 1, is_whole = 0;
@@ -446,7 +434,7 @@ static void read_path(void)
     }
     path[is_whole ? n : 0] = 0;
     if (l.fd >= 0)
-        call(__NR_close, l.fd, 0, 0, 0, 0, 0);
+        call6(__NR_close, l.fd, 0, 0, 0, 0, 0);
 }
 
 static int is_ours(const volatile struct wire_trace *t)
@@ -467,23 +455,23 @@ __attribute__((visibility("hidden"))) void tool_begin(const volatile struct wire
     own_note = (uint64_t)note;
     nobody.put = (uint64_t)&nobody + WIRE_TRACE_PAGE;
     read_path();
-    long fd = path[0] ? call(__NR_openat, AT_FDCWD, (long)path, READ_WRITE, 0, 0, 0) : -1;
+    long fd = path[0] ? call6(__NR_openat, AT_FDCWD, (long)path, READ_WRITE, 0, 0, 0) : -1;
     if (fd < 0)
         return;
-    long head = call(__NR_mmap, 0, WIRE_TRACE_PAGE, PROT_RW, MAP_SHARED, fd, 0);
+    long head = call6(__NR_mmap, 0, WIRE_TRACE_PAGE, PROT_RW, MAP_SHARED, fd, 0);
     if (!is_error(head)) {
         const volatile struct wire_trace *t = (const volatile struct wire_trace *)head;
         uint64_t bytes = is_ours(t) ? WIRE_TRACE_BYTES(t->chunks) : 0;
-        call(__NR_munmap, head, WIRE_TRACE_PAGE, 0, 0, 0, 0);
-        long at = bytes ? call(__NR_mmap, 0, (long)bytes, PROT_RW, MAP_SHARED, fd, 0) : -1;
+        call6(__NR_munmap, head, WIRE_TRACE_PAGE, 0, 0, 0, 0);
+        long at = bytes ? call6(__NR_mmap, 0, (long)bytes, PROT_RW, MAP_SHARED, fd, 0) : -1;
         if (!is_error(at)) {
             all = (volatile struct wire_trace *)at;
             if (!new_module() ||
-                is_error(call(__NR_mmap, (long)&page, WIRE_TRACE_PAGE, PROT_RW, MAP_SHARED_FIXED, fd, 0)))
+                is_error(call6(__NR_mmap, (long)&page, WIRE_TRACE_PAGE, PROT_RW, MAP_SHARED_FIXED, fd, 0)))
                 all = 0;
         }
     }
-    call(__NR_close, fd, 0, 0, 0, 0, 0);
+    call6(__NR_close, fd, 0, 0, 0, 0, 0);
 }
 
 __attribute__((visibility("hidden"))) void tool_end(void) {}
