@@ -21,7 +21,8 @@ enum {
     LIMIT_S = 600,
     PATH_LEN = 4096,
     DAY_S = 86400,
-    USUAL_S = 1767225600
+    USUAL_S = 1767225600,
+    BINS_MAX = 65536
 };
 
 struct job {
@@ -190,6 +191,18 @@ static int find_machine(struct job *j, const char *wanted)
                                    wanted);
 }
 
+/* "", or "+kernel=N". */
+static bool is_reservation(const char *text)
+{
+    static const char front[] = "+kernel=";
+    char *end;
+    if (!*text)
+        return true;
+    if (strncmp(text, front, strlen(front)) != 0 || text[strlen(front)] < '1' || text[strlen(front)] > '9')
+        return false;
+    return strtoul(text + strlen(front), &end, 10) <= BINS_MAX && !*end;
+}
+
 static int check_maps(const struct job *j)
 {
     static const char *const names[] = {
@@ -202,10 +215,14 @@ static int check_maps(const struct job *j)
         return diag_error("monster run: --maps needs caches: --model");
     for (char *name = strtok_r(list, ",", &state); name; name = strtok_r(NULL, ",", &state)) {
         bool is_known = false;
+        size_t len = strcspn(name, "+");
         for (size_t i = 0; i < ARRAY_LEN(names); i++)
-            is_known |= strcmp(names[i], name) == 0;
-        if (!is_known)
-            return diag_error("monster run: there is no mapping policy '%s': real, colour, hop, best, random", name);
+            is_known |= strlen(names[i]) == len && strncmp(names[i], name, len) == 0;
+        if (!is_known || !is_reservation(name + len))
+            return diag_error(
+                "monster run: there is no mapping policy '%s': real, colour, hop, best, random, each also "
+                "with bins for the kernel alone, as hop+kernel=4",
+                name);
     }
     return 0;
 }

@@ -3,11 +3,15 @@
  * addresses whose frames that policy chose (Kessler and Hill 1990; Part II of the paper, 3.1). A frame is chosen when a
  * process first reaches a page of user addresses; pages of the kernel stay in the frames that they have.
  *
+ * With POLICY+kernel=N the first N bins are the kernel's alone: its pages are in them, those of programs in the others.
+ *
  * A bin is what of a cache one frame can be in: the bytes of a way over those of a page. A chosen frame has the bin of
  * the policy and the number of the real one above it, so that two pages never share a line. */
 #include "plugin/plugin.h"
 
 #include <stdlib.h>
+
+#include "plugin/filter.h"
 
 enum { PAGE_SHIFT = 12 };
 
@@ -28,7 +32,9 @@ struct space {                 /* of addresses: what its policy knows of it */
 };
 struct mapping {
     enum policy policy;
+    uint32_t reserved; /* bins for the kernel, the first ones; 0: its pages are where they are */
     struct cache *cache;
+    struct filter code, data;
     uint32_t *bin;       /* [frames] */
     struct map space_of; /* index in spaces, and 1 */
     VEC(struct space) spaces;
@@ -41,6 +47,7 @@ static struct {
     uint64_t *owner; /* [frames] who reached it last: space and page, 0 nobody */
     uint64_t frames;
     uint32_t bins;
+    bool is_inclusive;
 } the;
 
 bool maps_are_wanted;
@@ -53,10 +60,13 @@ static uint32_t bins_of(const struct cache_config *k)
     return (uint32_t)min_u64(most, 1 << 16);
 }
 
-static int policy_named(const char *name)
+/* "hop", "hop+kernel=4". -1: no such policy. */
+static int policy_named(const char *name, uint32_t *reserved)
 {
+    size_t len = strcspn(name, "+");
+    *reserved = name[len] ? (uint32_t)strtoul(name + len + strlen("+kernel="), NULL, 10) : 0;
     for (int i = 0; i < MAP_COUNT; i++)
-        if (strcmp(names[i], name) == 0)
+        if (strlen(names[i]) == len && strncmp(names[i], name, len) == 0)
             return i;
     return -1;
 }
@@ -67,13 +77,19 @@ int maps_make(const struct cache_config *config)
     the.frames = settings.ram_bytes >> PAGE_SHIFT;
     the.owner = xmalloc(the.frames * sizeof *the.owner);
     the.bins = bins_of(config);
+    for (unsigned i = 0; i < config->count; i++)
+        the.is_inclusive |= config->levels[i].inclusion == CACHE_INCLUSIVE;
     for (char *name = strtok_r(list, ",", &state); name; name = strtok_r(NULL, ",", &state)) {
         struct mapping m = {.chance = {1}};
-        int policy = policy_named(name);
+        int policy = policy_named(name, &m.reserved);
         if (policy < 0)
             return diag_error("there is no mapping policy '%s'", name);
+        if (m.reserved >= the.bins && m.reserved)
+            return diag_error("%s: these caches have %u bins, of which at least one is for programs", name, the.bins);
         m.policy = (enum policy)policy;
         m.cache = cache_new(config, false);
+        m.code = filter_of(config, CACHE_CODE);
+        m.data = filter_of(config, CACHE_DATA);
         m.bin = xmalloc(the.frames * sizeof *m.bin);
         VEC_PUSH(&the.all, m);
     }
@@ -95,12 +111,13 @@ static struct space *space_of(struct mapping *m, uint64_t id)
     return &m->spaces.data[*place - 1];
 }
 
-static uint32_t least_used(const struct space *s, uint32_t from)
+/* Bins from m->reserved on are for programs; `from` and what is returned count from there. */
+static uint32_t least_used(const struct space *s, uint32_t from, uint32_t first, uint32_t count)
 {
     uint32_t best = from;
-    for (uint32_t k = 1; k < the.bins; k++) {
-        uint32_t bin = (from + k) % the.bins;
-        if (s->pages[bin] < s->pages[best])
+    for (uint32_t k = 1; k < count; k++) {
+        uint32_t bin = (from + k) % count;
+        if (s->pages[first + bin] < s->pages[first + best])
             best = bin;
     }
     return best;
@@ -108,17 +125,18 @@ static uint32_t least_used(const struct space *s, uint32_t from)
 
 static uint32_t choose(struct mapping *m, struct space *s, uint64_t page, uint64_t frame)
 {
+    uint32_t first = m->reserved, count = the.bins - first;
     switch (m->policy) {
     case MAP_COLOUR:
-        return (uint32_t)(page % the.bins);
+        return first + (uint32_t)(page % count);
     case MAP_HOP:
-        return s->next_bin++ % the.bins;
+        return first + s->next_bin++ % count;
     case MAP_BEST:
-        return least_used(s, (uint32_t)(page % the.bins));
+        return first + least_used(s, (uint32_t)(page % count), first, count);
     case MAP_RANDOM:
-        return (uint32_t)rng_below(&m->chance, the.bins);
+        return first + (uint32_t)rng_below(&m->chance, count);
     default:
-        return (uint32_t)(frame % the.bins);
+        return first + (uint32_t)(frame % count);
     }
 }
 
@@ -140,21 +158,36 @@ void maps_note(uint64_t vaddr, uint64_t physical)
 
 static uint64_t mapped(const struct mapping *m, uint64_t physical)
 {
-    uint64_t frame = physical >> PAGE_SHIFT, own = frame % the.bins;
+    uint64_t frame = physical >> PAGE_SHIFT, own = frame % (m->reserved ? m->reserved : the.bins);
     uint64_t bin = frame < the.frames && m->bin[frame] ? m->bin[frame] - 1 : own;
     return ((frame * the.bins + bin) << PAGE_SHIFT) | (physical & ((1 << PAGE_SHIFT) - 1));
 }
 
 /* ---- references ---- */
 
+static bool reach(struct mapping *m, uint64_t address, unsigned bytes, enum cache_kind kind)
+{
+    struct filter *f = kind == CACHE_FETCH ? &m->code : &m->data;
+    bool stores = kind == CACHE_WRITE || kind == CACHE_MODIFY;
+    if (filter_hits(f, address, bytes, stores))
+        return false;
+    struct cache_ref ref = {.address = address, .bytes = (uint16_t)bytes, .kind = (uint8_t)kind};
+    bool missed = cache_reach(m->cache, &ref) != 0;
+    if (missed && the.is_inclusive) {
+        filter_forget(&m->code);
+        filter_forget(&m->data);
+    }
+    filter_used(f, address, bytes, stores);
+    return missed;
+}
+
 /* Of code a line each, so that all lines that a fetch lacks count. */
 void maps_reach(uint64_t physical, unsigned bytes, enum cache_kind kind, bool is_kernel)
 {
+    enum cache_kind counted = kind == CACHE_MODIFY ? CACHE_READ : kind;
     for (size_t i = 0; i < the.all.len; i++) {
         struct mapping *m = &the.all.data[i];
-        struct cache_ref ref = {.address = mapped(m, physical), .bytes = (uint16_t)bytes, .kind = (uint8_t)kind};
-        enum cache_kind counted = kind == CACHE_MODIFY ? CACHE_READ : kind;
-        m->misses[is_kernel][counted] += cache_reach(m->cache, &ref) != 0;
+        m->misses[is_kernel][counted] += reach(m, mapped(m, physical), bytes, kind);
     }
 }
 
@@ -163,6 +196,8 @@ void maps_write(FILE *f)
     for (size_t i = 0; i < the.all.len; i++) {
         const struct mapping *m = &the.all.data[i];
         fprintf(f, "map %s", names[m->policy]);
+        if (m->reserved)
+            fprintf(f, "+kernel=%u", m->reserved);
         for (int k = 0; k < 2; k++)
             for (int kind = 0; kind < CACHE_KIND_COUNT; kind++)
                 fprintf(f, " %llu", (unsigned long long)m->misses[k][kind]);

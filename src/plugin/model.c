@@ -11,18 +11,13 @@
 #include <stdlib.h>
 
 #include "machine/machine.h"
+#include "plugin/filter.h"
 
 enum { MEMO_PAGES = 4096, PAGE_SHIFT = 12, WORD = 8, BUFFER_MAX = 256 };
 
 bool model_is_wanted, model_missed_data, model_missed_tlb;
 struct machine *model_machine;
 
-struct filter {     /* of a nearest level */
-    uint64_t *last; /* by set: (line + 1) << 1, and 1 if it is dirty; 0: unknown */
-    uint64_t mask;
-    unsigned shift;
-    bool hides_reads, hides_writes, needs_dirty; /* what a hit on the last line may be kept from */
-};
 struct memo {          /* a page of the guest's addresses */
     uint64_t page;     /* and 1, so that 0 is none */
     uint64_t distance; /* physical - virtual */
@@ -50,24 +45,6 @@ static struct {
 } the;
 
 /* ---- made ---- */
-
-static struct filter filter_of(const struct cache_config *k, enum cache_side side)
-{
-    for (unsigned i = 0; i < k->count; i++) {
-        const struct cache_level *l = &k->levels[i];
-        if (!(l->side & side))
-            continue;
-        bool is_last = i + 1 == k->count;
-        uint64_t sets = l->size_bytes / l->line_bytes / l->ways, part = sets & -sets;
-        return (struct filter){.last = xmalloc(part * sizeof(uint64_t)),
-                               .mask = part - 1,
-                               .shift = (unsigned)__builtin_ctz(l->line_bytes),
-                               .hides_reads = true,
-                               .hides_writes = !l->write_through || is_last,
-                               .needs_dirty = !l->write_through};
-    }
-    return (struct filter){.last = NULL};
-}
 
 static double latency_of(const char *name)
 {
@@ -209,24 +186,16 @@ static void count_misses(struct row *row, unsigned missed, unsigned side, enum w
             row->of[first + (unsigned)the.column[side][i]]++;
 }
 
-static void forget_filters(void)
-{
-    if (the.code.last)
-        memset(the.code.last, 0, (the.code.mask + 1) * sizeof *the.code.last);
-    memset(the.data.last, 0, (the.data.mask + 1) * sizeof *the.data.last);
-}
-
 static unsigned reach(uint64_t address, uint64_t bytes, enum cache_kind kind, struct filter *f)
 {
     struct cache_ref ref = {.address = address, .bytes = (uint16_t)bytes, .kind = (uint8_t)kind};
     unsigned missed = cache_reach(the.cache, &ref);
     bool dirty = kind == CACHE_WRITE || kind == CACHE_MODIFY;
-    if (missed && the.is_inclusive)
-        forget_filters();
-    for (uint64_t line = address >> f->shift; line <= (address + bytes - 1) >> f->shift; line++) {
-        uint64_t key = (line + 1) << 1, *last = &f->last[line & f->mask];
-        *last = key | (dirty || (*last == (key | 1)));
+    if (missed && the.is_inclusive) {
+        filter_forget(&the.code);
+        filter_forget(&the.data);
     }
+    filter_used(f, address, bytes, dirty);
     return missed;
 }
 
@@ -372,17 +341,9 @@ static void store(struct row *row, bool is_kernel, uint64_t address, unsigned by
     the.last_written = address >> PAGE_SHIFT;
 }
 
-static bool hits_filter(const struct filter *f, uint64_t address, unsigned bytes, bool stores)
-{
-    uint64_t line = address >> f->shift, last = f->last[line & f->mask];
-    if ((address + bytes - 1) >> f->shift != line || last >> 1 != line + 1)
-        return false;
-    return stores ? f->hides_writes && (!f->needs_dirty || last & 1) : f->hides_reads;
-}
-
 static unsigned reach_data(uint64_t address, unsigned bytes, enum cache_kind kind)
 {
-    if (hits_filter(&the.data, address, bytes, kind != CACHE_READ))
+    if (filter_hits(&the.data, address, bytes, kind != CACHE_READ))
         return 0;
     return reach(address, bytes, kind, &the.data);
 }

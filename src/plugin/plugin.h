@@ -9,6 +9,7 @@
  *   segments.c  translated code into cells  system.c   the guest's processes and exceptions
  *   model.c     references into stalls      float.c    long operations into interlocks
  *   result.c    the result as text          plugin.c   the phases: waiting, counting, done
+ *   filter.h    lines that caches need not hear of
  */
 #ifndef MTOOL_PLUGIN_PLUGIN_H
 #define MTOOL_PLUGIN_PLUGIN_H
