@@ -94,6 +94,9 @@ static inline void str_put_uleb(struct strbuf *s, uint64_t v)
 const char *str_printable(struct arena *a, const char *text);
 /* Bytes to be changed, put in or left out to make one of the other (Levenshtein); of long texts the first 60. */
 unsigned str_distance(const char *a, const char *b);
+/* Is a function's name one of the patterns, which have blanks between them? One that ends in * may go on. A compiler's
+ * copies of a function (.isra.0, .constprop.0, .cold behind the name) are the function. */
+bool name_fits(const char *patterns, const char *name);
 
 /* ---- cursor.c: bytes read in order; a step past the end makes it bad, and it stays so and yields zeros ---- */
 

@@ -84,3 +84,17 @@ unsigned str_distance(const char *a, const char *b)
     }
     return row[n];
 }
+
+bool name_fits(const char *patterns, const char *name)
+{
+    size_t len = strcspn(name, ".");
+    for (const char *p = patterns; *p;) {
+        size_t n = strcspn(p, " ");
+        bool is_open = n && p[n - 1] == '*';
+        size_t fixed = n - is_open;
+        if (len >= fixed && (is_open || len == fixed) && strncmp(p, name, fixed) == 0)
+            return true;
+        p += n + strspn(p + n, " ");
+    }
+    return false;
+}

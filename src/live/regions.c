@@ -28,25 +28,10 @@ static const struct {
 #undef ENTRY
 };
 
-/* gcc's copies of a function have a suffix (.isra.0, .constprop.0, .cold) and are the function. */
-static bool matches(const char *patterns, const char *name)
-{
-    size_t len = strcspn(name, ".");
-    for (const char *p = patterns; *p;) {
-        size_t n = strcspn(p, " ");
-        bool is_open = n && p[n - 1] == '*';
-        size_t fixed = n - is_open;
-        if (len >= fixed && (is_open || len == fixed) && strncmp(p, name, fixed) == 0)
-            return true;
-        p += n + strspn(p + n, " ");
-    }
-    return false;
-}
-
 enum live_region_id live_region_of(const char *function)
 {
     int i = 0;
-    while (i < LIVE_REGION_REST && !matches(regions[i], function))
+    while (i < LIVE_REGION_REST && !name_fits(regions[i], function))
         i++;
     return (enum live_region_id)i;
 }
@@ -54,7 +39,7 @@ enum live_region_id live_region_of(const char *function)
 int live_entry_of(const char *function)
 {
     for (size_t i = 0; i < ARRAY_LEN(entries); i++)
-        if (matches(entries[i].patterns, function))
+        if (name_fits(entries[i].patterns, function))
             return (int)entries[i].part;
     return -1;
 }

@@ -20,24 +20,12 @@ static const char *const patterns_of[MONSTER_REGION_COUNT] = {
 #undef REGION
 };
 
-/* A compiler's ".isra.0" and its like behind a name do not count. */
-static bool fits(const char *pattern, size_t len, const char *name)
-{
-    if (len && pattern[len - 1] == '*')
-        return strncmp(pattern, name, len - 1) == 0;
-    return strncmp(pattern, name, len) == 0 && (!name[len] || name[len] == '.');
-}
-
 enum monster_region monster_region_of(const struct monster_function *f)
 {
-    for (int k = 0; k < MONSTER_REST; k++)
-        for (const char *p = patterns_of[k]; *p; p += strspn(p, " ")) {
-            size_t len = strcspn(p, " ");
-            if (fits(p, len, f->name))
-                return (enum monster_region)k;
-            p += len;
-        }
-    return MONSTER_REST;
+    int k = 0;
+    while (k < MONSTER_REST && !name_fits(patterns_of[k], f->name))
+        k++;
+    return (enum monster_region)k;
 }
 
 uint64_t monster_stalls(const uint64_t of[WIRE_COLUMN_COUNT])
