@@ -12,6 +12,7 @@
 #include <asm/unistd.h>
 #include <stddef.h>
 
+#include "ldrt/call.h"
 #include "ldrt/runtime.h"
 #include "wire/link.h"
 
@@ -212,19 +213,6 @@ static void set_top(struct frame *top)
 
 static uint64_t now(void) { return __builtin_ia32_rdtsc(); }
 
-static long call(long number, long a, long b, long c, long d, long e, long f)
-{
-    long result;
-    register long r10 __asm__("r10") = d;
-    register long r8 __asm__("r8") = e;
-    register long r9 __asm__("r9") = f;
-    __asm__ volatile("syscall"
-                     : "=a"(result)
-                     : "a"(number), "D"(a), "S"(b), "d"(c), "r"(r10), "r"(r8), "r"(r9)
-                     : "rcx", "r11", "memory");
-    return result;
-}
-
 /* ---- blocks ---- */
 
 static struct block *block_of(const struct frame *top)
@@ -239,7 +227,7 @@ static struct block *find_block(int process, int thread)
     struct block *b = __atomic_load_n(&blocks, __ATOMIC_ACQUIRE);
     for (int n = 0; b && n < LOOKED_AT; b = b->next, n++) {
         int old = __atomic_load_n(&b->thread, __ATOMIC_ACQUIRE);
-        if (call(__NR_tgkill, process, old, 0, 0, 0, 0) < 0 &&
+        if (call6(__NR_tgkill, process, old, 0, 0, 0, 0) < 0 &&
             __atomic_compare_exchange_n(&b->thread, &old, thread, 0, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE))
             return b;
     }
@@ -251,14 +239,14 @@ static struct frame *make_block(void)
 {
     enum { READ_WRITE = 3, PRIVATE_ANONYMOUS_NORESERVE = 0x4022 };
     uint64_t all = sizeof(struct block) + (uint64_t)STACK;
-    int thread = (int)call(__NR_gettid, 0, 0, 0, 0, 0, 0);
-    struct block *old = find_block((int)call(__NR_getpid, 0, 0, 0, 0, 0, 0), thread);
+    int thread = (int)call6(__NR_gettid, 0, 0, 0, 0, 0, 0);
+    struct block *old = find_block((int)call6(__NR_getpid, 0, 0, 0, 0, 0, 0), thread);
     if (old) {
         for (struct func *f = old->funcs; f <= &old->lost_func; f++)
             f->depth = 0;
         return &old->frames[1];
     }
-    long at = call(__NR_mmap, 0, (long)all, READ_WRITE, PRIVATE_ANONYMOUS_NORESERVE, -1, 0);
+    long at = call6(__NR_mmap, 0, (long)all, READ_WRITE, PRIVATE_ANONYMOUS_NORESERVE, -1, 0);
     if (at < 0)
         return 0;
     struct block *b = (struct block *)(((uint64_t)at + STACK - 1) & ~(uint64_t)(STACK - 1));
@@ -387,7 +375,7 @@ static uint64_t began_ticks, began_ns, taken; /* taken: what a pair of looks at 
 static uint64_t wall_ns(void)
 {
     int64_t t[2] = {0, 0};
-    call(__NR_clock_gettime, MONOTONIC, (long)t, 0, 0, 0, 0);
+    call6(__NR_clock_gettime, MONOTONIC, (long)t, 0, 0, 0, 0);
     return (uint64_t)t[0] * 1000000000u + (uint64_t)t[1];
 }
 
