@@ -4,14 +4,13 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <ftw.h>
-#include <signal.h>
-#include <spawn.h>
 #include <stdlib.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "cmd/cmd.h"
+#include "cmd/ld/child.h"
 #include "cmd/run/profile.h"
 #include "launch/launch.h"
 #include "ld/ld.h"
@@ -271,46 +270,17 @@ static void prepend(const struct cmd_args *a, const char *variable, const char *
     setenv(variable, old && *old ? arena_printf(a->arena, "%s:%s", folder, old) : folder, 1);
 }
 
-static volatile sig_atomic_t child;
-
-static void pass_on(int signal)
-{
-    if (child > 0)
-        kill((pid_t)child, signal);
-}
-
-/* The terminal's signals reach the build too; others are passed on. The folder goes when the build has ended. */
-static void watch_signals(sigset_t *plain)
-{
-    struct sigaction ignore = {.sa_handler = SIG_IGN}, pass = {.sa_handler = pass_on}, before;
-    sigemptyset(plain);
-    for (int s = SIGINT; s <= SIGQUIT; s++)
-        if (sigaction(s, &ignore, &before) == 0 && before.sa_handler != SIG_IGN)
-            sigaddset(plain, s);
-    sigaction(SIGTERM, &pass, NULL);
-    sigaction(SIGHUP, &pass, NULL);
-}
-
 /* Its status as wait has it, or -1 after one line. */
 static int run_build(const struct cmd_args *a)
 {
-    posix_spawnattr_t attributes;
-    sigset_t plain;
-    pid_t pid;
     int status;
-    watch_signals(&plain);
-    posix_spawnattr_init(&attributes);
-    posix_spawnattr_setsigdefault(&attributes, &plain);
-    posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGDEF);
-    int error = posix_spawnp(&pid, a->rest[0], NULL, &attributes, (char **)(uintptr_t)a->rest, environ);
-    posix_spawnattr_destroy(&attributes);
-    if (error)
-        return diag_error("ld: %s cannot be run: %s", a->rest[0], strerror(error));
-    child = pid;
+    pid_t pid = child_start("ld", a->rest);
+    if (pid < 0)
+        return -1;
     while (waitpid(pid, &status, 0) < 0)
         if (errno != EINTR)
             return diag_error("ld: lost sight of %s: %s", a->rest[0], strerror(errno));
-    child = 0;
+    child_ended();
     return status;
 }
 

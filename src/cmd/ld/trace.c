@@ -3,8 +3,6 @@
  * the compact form. References are written in one of the forms, or run through caches, or both. */
 #include <errno.h>
 #include <fcntl.h>
-#include <signal.h>
-#include <spawn.h>
 #include <stdlib.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -12,6 +10,7 @@
 
 #include "cache/cache.h"
 #include "cmd/cmd.h"
+#include "cmd/ld/child.h"
 #include "launch/launch.h"
 #include "ld/trace/trace.h"
 #include "wire/trace.h"
@@ -191,43 +190,6 @@ static int print(const struct job *j, const struct ld_trace_stats *st)
 
 /* ---- a command ---- */
 
-static volatile sig_atomic_t child;
-
-static void pass_on(int signal)
-{
-    if (child > 0)
-        kill((pid_t)child, signal);
-}
-
-/* The terminal's signals reach the command too; others are passed on. What it wrote is read to its end. */
-static void watch_signals(sigset_t *plain)
-{
-    struct sigaction ignore = {.sa_handler = SIG_IGN}, pass = {.sa_handler = pass_on}, before;
-    static const int ignored[] = {SIGINT, SIGQUIT, SIGPIPE};
-    sigemptyset(plain);
-    for (size_t i = 0; i < ARRAY_LEN(ignored); i++)
-        if (sigaction(ignored[i], &ignore, &before) == 0 && before.sa_handler != SIG_IGN)
-            sigaddset(plain, ignored[i]);
-    sigaction(SIGTERM, &pass, NULL);
-    sigaction(SIGHUP, &pass, NULL);
-}
-
-static int start(const struct cmd_args *a, pid_t *pid)
-{
-    posix_spawnattr_t attributes;
-    sigset_t plain;
-    watch_signals(&plain);
-    posix_spawnattr_init(&attributes);
-    posix_spawnattr_setsigdefault(&attributes, &plain);
-    posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGDEF);
-    int error = posix_spawnp(pid, a->rest[0], NULL, &attributes, (char **)(uintptr_t)a->rest, environ);
-    posix_spawnattr_destroy(&attributes);
-    if (error)
-        return diag_error("ld-trace: %s cannot be run: %s", a->rest[0], strerror(error));
-    child = *pid;
-    return 0;
-}
-
 /* Until it ends; its status as wait has it. */
 static int follow(struct ld_trace *t, pid_t pid)
 {
@@ -240,7 +202,7 @@ static int follow(struct ld_trace *t, pid_t pid)
         if (!ld_trace_read(t))
             nanosleep(&moment, NULL);
     }
-    child = 0;
+    child_ended();
     ld_trace_end(t);
     return status;
 }
@@ -266,9 +228,9 @@ static void warn(const struct ld_trace_stats *st)
 
 static int trace_command(struct job *j, struct ld_trace *t)
 {
-    pid_t pid;
     setenv(WIRE_TRACE_ENV, ld_trace_path(t), 1);
-    if (start(j->args, &pid) < 0)
+    pid_t pid = child_start("ld-trace", j->args->rest);
+    if (pid < 0)
         return CMD_UNUSABLE;
     int status = follow(t, pid);
     warn(ld_trace_stats(t));
