@@ -61,7 +61,7 @@ struct rw_references {
 uint8_t rw_reference_how(const struct rw_reference *r, bool is_cold);
 unsigned rw_reference_bytes(const struct rw *w, const struct rw_reference *r, bool is_cold);
 void rw_put_reference(const struct rw *w, const struct rw_fragment *f, uint8_t *at, uint64_t addr);
-void rw_reference_frames(const struct rw_fragment *f, struct rw_frames *out);
+void rw_reference_frames(const struct rw *w, const struct rw_fragment *f, struct rw_frames *out);
 
 /* With samples: where the second copy is left alone as long as none is taken. Flags must be dead there. */
 enum { RW_CHECK_BYTES = 16 };
