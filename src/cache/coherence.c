@@ -63,9 +63,9 @@ static struct stretch *find_stretch(struct coherence *k, uint64_t number)
 {
     uint64_t *at = map_place(&k->stretches, number);
     if (!*at) {
-        struct stretch *g = ARENA_NEW(k->arena, struct stretch);
-        VEC_PUSH(&k->all, g);
-        *at = (uint64_t)(uintptr_t)g;
+        struct stretch *fresh = ARENA_NEW(k->arena, struct stretch);
+        VEC_PUSH(&k->all, fresh);
+        *at = (uint64_t)(uintptr_t)fresh;
     }
     k->recent[number % RECENT] = (struct recent){number + 1, (struct stretch *)(uintptr_t)*at};
     return k->recent[number % RECENT].stretch;
@@ -83,17 +83,24 @@ static uint64_t *owners_of(struct coherence *k, uint64_t block)
     return &stretch_of(k, block)->owners[block % STRETCH];
 }
 
+/* Its number in `blocks` and 1; 0: none has lost it. */
+static uint32_t lost_number(struct coherence *k, uint64_t block)
+{
+    return coherence_watches(k, block << k->shift) ? stretch_of(k, block)->lost[block % STRETCH] : 0;
+}
+
 static struct block *block_of(struct coherence *k, uint64_t number)
 {
-    uint32_t at = coherence_watches(k, number << k->shift) ? stretch_of(k, number)->lost[number % STRETCH] : 0;
+    uint32_t at = lost_number(k, number);
     return at ? &k->blocks.data[at - 1] : NULL;
 }
 
 static struct block *add_block(struct coherence *k, uint64_t number)
 {
-    struct block *b = block_of(k, number), fresh = {.number = number, .loss = NONE, .side = NONE};
-    if (b)
-        return b;
+    struct block fresh = {.number = number, .loss = NONE, .side = NONE};
+    uint32_t at = lost_number(k, number);
+    if (at)
+        return &k->blocks.data[at - 1];
     uint64_t h = coherence_hash(number);
     k->filter.bits[h / 64] |= 1ull << h % 64;
     VEC_PUSH(&k->blocks, fresh);
