@@ -72,6 +72,9 @@ static void say_tally(const char *folder, const struct ld_tally *t, const char *
                (unsigned long long)t->blocks_ordered, t->is_seen);
     if (why_plain)
         str_printf(&text, "P %s\n", why_plain);
+    if (t->promoted_what)
+        str_printf(&text, "R %llu %llu %s\n", (unsigned long long)t->promoted, (unsigned long long)t->accesses,
+                   t->promoted_what);
     if (t->lto)
         str_printf(&text, "O %s\n", t->lto);
     for (const char *line = t->left.data; line && *line;) {
@@ -108,6 +111,7 @@ static int link_once(const struct cmd_args *a, const char *build)
     machine_free(machine);
     str_free(&tally.left);
     free(tally.lto);
+    free(tally.promoted_what);
     free(why);
     return status;
 }
@@ -118,20 +122,29 @@ struct summary {
     unsigned links, counted, left, lto;
     const char *lto_first; /* an input with intermediate code */
     uint64_t funcs, moved, counters, ordered;
-    unsigned seen; /* links whose memory others may see */
+    unsigned seen;     /* links whose memory others may see */
+    unsigned promoted; /* links with variables in registers */
 };
 
-static void take_line(struct summary *s, const char *line)
+static void take_line(struct summary *s, const struct ld_tool *tool, const char *line)
 {
     unsigned long long v[4];
-    int is_counted, is_seen;
+    int is_counted, is_seen, at = 0;
     if (sscanf(line, "T %d %llu %llu %llu %llu %d", &is_counted, &v[0], &v[1], &v[2], &v[3], &is_seen) == 6) {
         s->links++;
         s->counted += is_counted != 0;
         s->funcs += v[0], s->moved += v[1], s->counters += v[2], s->ordered += v[3];
         s->seen += is_seen != 0;
+    } else if (!strncmp(line, "R ", 2) && sscanf(line + 2, "%llu %llu %n", &v[0], &v[1], &at) == 2) {
+        s->promoted += v[0] > 0;
+        if (v[0])
+            diag_note("%llu variables in registers (%s): %llu instructions no longer reach memory", v[0], line + 2 + at,
+                      v[1]);
+        else
+            diag_note("no variable in a register: %s", line + 2 + at);
     } else if (!strncmp(line, "P ", 2)) {
-        diag_warn("ld-plain", "linked as it was, without counters: %s", line + 2);
+        diag_warn("ld-plain", "linked as it was%s: %s", tool->id == LD_TOOL_PROMOTE ? "" : ", without counters",
+                  line + 2);
     } else if (!strncmp(line, "O ", 2)) {
         s->lto_first = s->lto++ ? s->lto_first : line + 2;
     } else if (!strncmp(line, "L ", 2)) {
@@ -157,6 +170,13 @@ static void say_scheduled(const struct summary *s)
         diag_note("%u sections or objects are taken over as they are; -v names them", s->left);
 }
 
+static void say_promoted(const struct summary *s)
+{
+    diag_note(
+        "%u of %u links with variables in registers; 'mtool ld-report PROGRAM' says which, and why others are not",
+        s->promoted, s->links);
+}
+
 static void say_linked(const struct cmd_args *a, const struct summary *s, const struct ld_tool *tool)
 {
     const char *next = "";
@@ -176,6 +196,7 @@ static void say_linked(const struct cmd_args *a, const struct summary *s, const 
 /* Of a build that failed only what it linked. */
 static void say_summary(const struct cmd_args *a, const char *folder, bool is_done)
 {
+    const struct ld_tool *tool = ld_tool_named(tool_name(a));
     struct summary s = {0};
     struct file_bytes f;
     if (file_map(arena_printf(a->arena, "%s/links", folder), &f) < 0) {
@@ -188,15 +209,18 @@ static void say_summary(const struct cmd_args *a, const char *folder, bool is_do
     char *text = arena_strndup(a->arena, (const char *)f.data, f.len), *save = NULL;
     file_unmap(&f);
     for (char *line = strtok_r(text, "\n", &save); line; line = strtok_r(NULL, "\n", &save))
-        take_line(&s, line);
+        take_line(&s, tool, line);
     if (!s.links)
         return;
     if (s.lto)
         diag_warn("ld-lto", "%u of %u links optimise at link time (%s): code made then is as it was; -fno-lto", s.lto,
                   s.links, s.lto_first);
-    const struct ld_tool *tool = ld_tool_named(tool_name(a));
     if (tool->id == LD_TOOL_SCHEDULE) {
         say_scheduled(&s);
+        return;
+    }
+    if (tool->id == LD_TOOL_PROMOTE) {
+        say_promoted(&s);
         return;
     }
     say_linked(a, &s, tool);
