@@ -14,6 +14,7 @@ struct closure { /* of one variable */
     uint16_t available;
     enum regs_refusal refusal;
     uint32_t culprit;
+    uint8_t reg; /* BUSY: that the culprit uses */
 };
 struct promoter {
     const struct regs_promotion *p;
@@ -49,7 +50,7 @@ static void join(struct promoter *m, uint32_t variable, uint32_t function)
 static void refuse(struct closure *c, enum regs_refusal why, uint32_t culprit)
 {
     if (c->refusal == REGS_PROMOTED)
-        *c = (struct closure){0, why, culprit};
+        *c = (struct closure){0, why, culprit, 0};
 }
 
 /* A register that fewest of T use, and one of these. */
@@ -65,6 +66,7 @@ static void blame(const struct promoter *m, struct closure *c)
         if (users && users < fewest) {
             fewest = users;
             c->culprit = user;
+            c->reg = (uint8_t)r;
         }
     }
 }
@@ -72,7 +74,7 @@ static void blame(const struct promoter *m, struct closure *c)
 static struct closure close_over(struct promoter *m, uint32_t variable)
 {
     const struct regs_promotable *v = &m->p->variables[variable];
-    struct closure c = {m->p->kept | m->p->free, REGS_PROMOTED, ID_NONE};
+    struct closure c = {m->p->kept | m->p->free, REGS_PROMOTED, ID_NONE, 0};
     uint16_t uses = 0;
     m->members.len = 0;
     for (size_t i = 0; i < v->function_count; i++)
@@ -125,7 +127,8 @@ static void fill(const struct promoter *m, struct regs_promoted *out)
 {
     for (size_t i = 0; i < m->p->variable_count; i++) {
         const struct closure *c = &m->closures[i];
-        out[i] = (struct regs_promoted){c->refusal == REGS_PROMOTED ? REGS_REFUSED_FEW : c->refusal, c->culprit, 0};
+        out[i] =
+            (struct regs_promoted){c->refusal == REGS_PROMOTED ? REGS_REFUSED_FEW : c->refusal, c->culprit, c->reg};
     }
     for (unsigned r = 0; r < REGS_PROMOTION_REGISTERS; r++)
         if (m->owner[r] != ID_NONE)

@@ -85,7 +85,7 @@ enum regs_refusal {
 struct regs_promoted {
     enum regs_refusal refusal;
     uint32_t culprit; /* function, ID_NONE */
-    uint8_t reg;      /* that holds it */
+    uint8_t reg;      /* that holds it; BUSY: that the culprit uses */
 };
 /* One register each to the variables of most weight that can have one together. out: [variable_count]. */
 void regs_promote(const struct regs_promotion *p, struct regs_promoted *out);

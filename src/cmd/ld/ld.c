@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <ftw.h>
+#include <glob.h>
 #include <stdlib.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -46,6 +47,20 @@ static const char *temporary(void)
 {
     const char *t = getenv("TMPDIR");
     return t && *t ? t : "/tmp";
+}
+
+/* ---- how often variables are used ---- */
+
+/* Of the counted program at PATH and what it wrote. 0, or -1 after one line. */
+static int read_counts(const struct cmd_args *a, const char *path, struct ld_variables **out)
+{
+    glob_t files;
+    const char *pattern = arena_printf(a->arena, "%s.*.%s", path, ld_tools[LD_TOOL_VARIABLES].extension);
+    if (glob(pattern, 0, NULL, &files) != 0)
+        return diag_error("ld: there is no %s; link with --tool variables and run it first", pattern);
+    int rc = ld_variables_read(path, (const char *const *)files.gl_pathv, files.gl_pathc, out);
+    globfree(&files);
+    return rc;
 }
 
 /* ---- one link ---- */
@@ -94,6 +109,7 @@ static int link_once(const struct cmd_args *a, const char *build)
     if (!folder)
         return CMD_SELF_FAILED;
     struct machine *machine = NULL;
+    struct ld_variables *counts = NULL;
     const char *where;
     struct ld_link l = {.tool = ld_tool_named(tool_name(a)),
                         .linker = a->link,
@@ -103,12 +119,17 @@ static int link_once(const struct cmd_args *a, const char *build)
                         .is_private = a->private_memory};
     if (l.tool->id == LD_TOOL_SCHEDULE && cmd_machine_get(a, &machine, &where) != 0)
         return remove_folder(folder), CMD_UNUSABLE;
+    if (a->counted && read_counts(a, a->counted, &counts) < 0)
+        return remove_folder(folder), CMD_UNUSABLE;
     l.machine = machine;
+    l.counts = counts;
     int status = ld_link(&l, &tally, &why);
     if (status == 0 && (tally.funcs || why || tally.left.len || tally.lto))
         say_tally(build, &tally, why);
     remove_folder(folder);
     machine_free(machine);
+    if (counts)
+        ld_variables_free(counts);
     str_free(&tally.left);
     free(tally.lto);
     free(tally.promoted_what);
@@ -262,6 +283,10 @@ static int put_script(const struct cmd_args *a, const char *folder, const char *
         str_puts(&out, " --leaves");
     if (a->private_memory)
         str_puts(&out, " --private-memory");
+    if (a->counted) {
+        str_puts(&out, " --counts ");
+        put_quoted(&out, a->counted);
+    }
     if (a->machine) {
         str_puts(&out, " --machine ");
         put_quoted(&out, a->machine);
@@ -325,10 +350,27 @@ static int keep_machine(const struct cmd_args *a, const char *folder, struct cmd
     return rc;
 }
 
+/* The counts that all links go by are there before the build begins. */
+static int check_counts(const struct cmd_args *a, struct cmd_args *with)
+{
+    struct ld_variables *counts;
+    if (!a->counted)
+        return 0;
+    with->counted = file_real_path(a->arena, a->counted);
+    if (!with->counted)
+        return diag_error("ld: cannot read %s: %s", a->counted, strerror(errno)), CMD_UNUSABLE;
+    if (read_counts(a, with->counted, &counts) < 0)
+        return CMD_UNUSABLE;
+    ld_variables_free(counts);
+    return 0;
+}
+
 static int build(const struct cmd_args *a, const char *folder)
 {
     struct cmd_args with;
     int rc = keep_machine(a, folder, &with);
+    if (rc == 0)
+        rc = check_counts(a, &with);
     if (rc == 0)
         rc = put_scripts(&with, folder);
     if (rc)
@@ -353,6 +395,8 @@ int cmd_ld(const struct cmd_args *a)
         return diag_error("ld: --%s is of --tool gprof --clocks, not of %s", a->clocks ? "clocks" : "leaves",
                           tool->name),
                CMD_UNUSABLE;
+    if (a->counted && tool->id != LD_TOOL_PROMOTE)
+        return diag_error("ld: --counts is of --tool promote, not of %s", tool->name), CMD_UNUSABLE;
     const char *of_build = getenv(FOLDER_ENV);
     const char *folder = a->link && of_build ? of_build : make_folder(a, temporary());
     int rc;

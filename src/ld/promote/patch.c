@@ -53,11 +53,10 @@ static const char *refusal(const struct promote_facts *f, const struct regs_prom
     case REGS_REFUSED_ENTERED:
         return arena_printf(a, "used below %s: %s", who, f->why_entered[d->culprit] ? f->why_entered[d->culprit] : "");
     case REGS_REFUSED_BUSY:
-        return d->culprit == ID_NONE ? "calls keep no register"
-                                     : arena_printf(a,
-                                                    "no register is free where it is used: %s uses all that are kept, "
-                                                    "or others do",
-                                                    who);
+        return d->culprit == ID_NONE
+                   ? "calls keep no register"
+                   : arena_printf(a, "no register is free where it is used: %s is used by %s, others likewise",
+                                  registers[d->reg], who);
     case REGS_REFUSED_FEW:
         return "variables that are used more have the registers";
     default:
