@@ -317,10 +317,8 @@ bool model_missed_fetch(const struct segment *s, unsigned at, size_t len)
 
 static void fetch_mapped(const struct segment *s)
 {
-    uint64_t line = s->physical >> the.code.shift, last = (s->physical + s->bytes - 1) >> the.code.shift;
     maps_note(s->vaddr, s->physical);
-    for (; line <= last; line++)
-        maps_reach(line << the.code.shift, 1, CACHE_FETCH, s->is_kernel);
+    maps_fetch(s, the.code.shift);
 }
 
 /* All instructions of the segment are known. */
@@ -499,6 +497,11 @@ void model_write(FILE *f)
     fprintf(f, "machine %s\ncaches %s\nlevels", model_machine->name, caches.data);
     for (unsigned i = 0; i < the.config.count; i++)
         fprintf(f, " %s:%d:%d", cache_level_name(&the.config, i, name), the.column[0][i], the.column[1][i]);
+    for (unsigned i = 0; i < the.config.count; i++)
+        if (the.config.levels[i].side & CACHE_CODE) {
+            fprintf(f, "\ncode-cache %llu", (unsigned long long)the.config.levels[i].size_bytes);
+            break;
+        }
     fprintf(f, "\nwidth %g\nghz %g\n", model_machine->max_issue, model_machine->tsc_ghz);
     str_free(&caches);
 }

@@ -9,7 +9,8 @@
  *   segments.c  translated code into cells  system.c   the guest's processes and exceptions
  *   model.c     references into stalls      float.c    long operations into interlocks
  *   result.c    the result as text          plugin.c   the phases: waiting, counting, done
- *   calls.c     who calls whom              filter.h   lines that caches need not hear of
+ *   calls.c     who calls whom              placed.c   the kernel's functions at other addresses
+ *   maps.c      mappings of pages           filter.h   lines that caches need not hear of
  */
 #ifndef MTOOL_PLUGIN_PLUGIN_H
 #define MTOOL_PLUGIN_PLUGIN_H
@@ -25,6 +26,7 @@
 struct settings {                 /* texts live as long as the process */
     const char *output, *streams; /* file of the result; folder of the streams' files */
     const char *symbols, *modules;
+    const char *placed;                    /* list of the kernel's functions in the order of a placement; NULL: none */
     const char *maps;                      /* policies, with commas; NULL: none */
     const char *machine;                   /* NULL: count only */
     VEC(const char *) programs;            /* files of state machines */
@@ -98,6 +100,7 @@ struct segment {               /* instructions of which all are executed or none
     uint64_t stamp;            /* their sum when all lines were there */
     struct row *row, *callee;  /* callee: whom its last instruction calls, or jumps to; NULL: nobody, or it varies */
     uint64_t vaddr, physical; /* of the first byte */
+    uint64_t placed;          /* physical, if the kernel's functions were placed */
     uint64_t restarts, last;  /* last: address of the last instruction */
     uint32_t before;          /* in the same place by hash of `last`, the segment that was made before; an index + 1 */
     uint64_t joined;          /* bit k: who first reaches its line k - 1 reaches into line k too */
@@ -156,7 +159,14 @@ extern bool maps_are_wanted;
 int maps_make(const struct cache_config *config); /* -1 after one line */
 void maps_note(uint64_t vaddr, uint64_t physical);
 void maps_reach(uint64_t physical, unsigned bytes, enum cache_kind kind, bool is_kernel);
+void maps_fetch(const struct segment *s, unsigned line_shift);
 void maps_write(FILE *f);
+
+/* ---- placed.c ---- */
+
+int placed_read(void); /* behind places_read; -1 after one line */
+/* The physical address that the code at `vaddr` would have; `physical`, where it has. */
+uint64_t placed_address(uint64_t vaddr, uint64_t physical);
 
 /* ---- float.c ---- */
 
