@@ -353,7 +353,7 @@ static int keep_machine(const struct cmd_args *a, const char *folder, struct cmd
 /* The counts that all links go by are there before the build begins. */
 static int check_counts(const struct cmd_args *a, struct cmd_args *with)
 {
-    struct ld_variables *counts;
+    struct ld_variables *counts = NULL;
     if (!a->counted)
         return 0;
     with->counted = file_real_path(a->arena, a->counted);

@@ -267,9 +267,14 @@ static void take(struct finder *s, uint64_t addr, const struct reloc *r, uint32_
             f->main_at = at;
             return;
         }
-        enter(s, function,
-              by == ID_NONE ? "its address is in data"
-                            : arena_printf(f->arena, "its address is taken in %s", promote_function_name(f, by)));
+        if (map_has(&s->twice_at, addr) && !f->why)
+            f->why =
+                arena_printf(f->arena, "the address of %s is taken: it may be called by anybody, and returns twice",
+                             promote_function_name(f, function));
+        if (by == ID_NONE && image_is_code(s->img, at))
+            enter(s, function, "code in no function may call it");
+        else
+            VEC_PUSH(&f->taken, ((struct promote_taken){function, by, at}));
         return;
     }
     bool is_end = r && r->sym_type == STT_OBJECT && r->size && addr == r->addr + r->size;
@@ -779,6 +784,7 @@ void promote_facts_find(struct image *img, struct cfg *cfg, struct promote_facts
     for (uint32_t f = 0; f < cfg->funcs.len; f++)
         take_function(&s, f);
     take_gaps(&s);
+    promote_pointers(out); /* when all that may speak against a variable is known */
     find_root(&s);
     find_free(&s);
     weigh(&s);
@@ -793,6 +799,7 @@ void promote_facts_fini(struct promote_facts *f)
     VEC_FREE(&f->variables);
     VEC_FREE(&f->accesses);
     VEC_FREE(&f->arcs);
+    VEC_FREE(&f->taken);
     free(f->functions);
     free((void *)f->why_entered);
     arena_free(f->arena);
