@@ -475,11 +475,17 @@ static void access_variable(struct finder *s, uint32_t function, uint32_t insn, 
     VEC_PUSH(&s->f->accesses, a);
 }
 
+static bool is_fixed(const struct x86_insn *i)
+{
+    return i->props & X86_PROP_RIPREL ||
+           (i->props & X86_PROP_ABS32 && i->mem_base == X86_REG_NONE && i->mem_index == X86_REG_NONE);
+}
+
 /* A relocation in an instruction. */
 static void take_in(struct finder *s, uint32_t function, const struct x86_insn *i, const struct reloc *r)
 {
     unsigned at = (unsigned)(r->at - i->addr);
-    bool is_fixed = i->mem_base == X86_REG_RIP || (i->mem_base == X86_REG_NONE && i->mem_index == X86_REG_NONE);
+    bool is_decoded = is_fixed(i); /* then its target tells the variable */
     if (is_one_of(r->name, twice, ARRAY_LEN(twice)))
         s->f->functions[function].returns_twice = true;
     if (!r->is_defined || is_thread_local(r->type) || x86_is_conditional(i) || i->kind == X86_CALL ||
@@ -488,7 +494,7 @@ static void take_in(struct finder *s, uint32_t function, const struct x86_insn *
     if (is_by_got(r->type)) {
         take(s, r->addr, r, function, i->addr);
     } else if (i->disp_len && at == i->disp_off) {
-        if (!is_fixed) /* an array, or a table */
+        if (!is_decoded) /* an array, a table, an address of 64 bits */
             take(s, r->addr + (uint64_t)r->addend, r, function, i->addr);
     } else if (i->imm_len && at == i->imm_off) {
         take(s, r->addr + (uint64_t)r->addend, r, function, i->addr);
@@ -538,6 +544,8 @@ static void take_insn(struct finder *s, uint32_t function, uint32_t insn, const 
     const struct reloc *r = reloc_first < reloc_end ? &s->relocs.data[reloc_first] : NULL;
     const uint8_t *bytes = image_at(s->img, i->addr, i->len);
     fn->uses |= used_by(i);
+    if (i->kind == X86_CALL_IND || i->kind == X86_JMP_IND) /* perhaps into code of the kernel's, or made at run time */
+        f->free &= CALL_KEPT;
     for (size_t k = reloc_first; k < reloc_end; k++)
         take_in(s, function, i, &s->relocs.data[k]);
     if (i->kind == X86_SYSCALL)
@@ -549,11 +557,9 @@ static void take_insn(struct finder *s, uint32_t function, uint32_t insn, const 
             VEC_PUSH(&f->arcs, ((struct regs_arc){.caller = function, .callee = to}));
         return;
     }
-    bool is_fixed = i->props & X86_PROP_RIPREL ||
-                    (i->props & X86_PROP_ABS32 && i->mem_base == X86_REG_NONE && i->mem_index == X86_REG_NONE);
-    if (i->props & X86_PROP_LEA && is_fixed)
+    if (i->props & X86_PROP_LEA && is_fixed(i))
         take(s, i->target, r, function, i->addr);
-    else if (is_fixed && !(i->props & (X86_PROP_NOP | X86_PROP_SEG)) && bytes)
+    else if (is_fixed(i) && !(i->props & (X86_PROP_NOP | X86_PROP_SEG)) && bytes)
         access_variable(s, function, insn, i, bytes);
 }
 
