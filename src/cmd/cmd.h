@@ -120,10 +120,13 @@ struct cmd_args {
     bool analyser;   /* of monster run too */
     bool is_virtual; /* of monster run, and the next two */
     struct cmd_texts programs;
-    const char *maps;
+    const char *maps, *place;
     unsigned of;
     const char *disk;                           /* of monster run */
+    bool calls;                                 /* likewise */
     const char *kernel, *figure, *profile;      /* of monster prepare and report */
+    const char *order;                          /* of monster report */
+    unsigned linker;                            /* enum monster_linker */
     unsigned form;                              /* of trace, and of ld-trace */
     uint64_t filter;                            /* of trace */
     unsigned by, sort;                          /* enums of struct report_options */
