@@ -55,7 +55,7 @@ void calls_add(struct row *caller, struct row *callee, uint64_t times)
 }
 
 static uint64_t executed(void) { return totals[0].instructions + totals[1].instructions; }
-static uint64_t space_of(uint64_t vaddr) { return (int64_t)vaddr < 0 ? 0 : system_space(); }
+static uint64_t space_of(uint64_t vaddr) { return (int64_t)vaddr < 0 ? 0 : system_space; }
 
 /* ---- executed ---- */
 

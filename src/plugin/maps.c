@@ -149,13 +149,13 @@ static uint32_t choose(struct mapping *m, struct space *s, uint64_t page, uint64
 /* A page of user addresses is in that frame. */
 void maps_note(uint64_t vaddr, uint64_t physical)
 {
-    uint64_t frame = physical >> PAGE_SHIFT, page = vaddr >> PAGE_SHIFT, owner = page << 20 | (system_space() + 1);
+    uint64_t frame = physical >> PAGE_SHIFT, page = vaddr >> PAGE_SHIFT, owner = page << 20 | (system_space + 1);
     if ((int64_t)vaddr < 0 || frame >= the.frames || the.owner[frame] == owner)
         return;
     the.owner[frame] = owner;
     for (size_t i = 0; i < the.all.len; i++) {
         struct mapping *m = &the.all.data[i];
-        struct space *s = space_of(m, system_space());
+        struct space *s = space_of(m, system_space);
         uint32_t bin = choose(m, s, page, frame);
         s->pages[bin]++;
         m->bin[frame] = bin + 1; /* 0: the frame's own */

@@ -93,24 +93,28 @@ void insn_describe(const uint8_t *bytes, size_t len, uint64_t vaddr, struct insn
 
 /* ---- segments.c ---- */
 
-struct slow;                  /* float.c */
-struct segment {              /* instructions of which all are executed or none, but for the last, which may fault */
-    uint64_t runs;            /* in line */
-    uint64_t restarts, last;  /* last: address of the last instruction */
-    struct row *row, *callee; /* callee: whom its last instruction calls, or jumps to; NULL: nobody, or it varies */
-    uint64_t vaddr, physical; /* of the first byte */
-    uint64_t placed;          /* physical, if the kernel's functions were placed */
-    uint32_t before;          /* of this address, the segment with the same `last` that was made before; an index + 1 */
-    uint64_t joined;          /* bit k: who first reaches its line k - 1 reaches into line k too */
+struct slow;                   /* float.c */
+struct segment {               /* instructions of which all are executed or none, but for the last, which may fault */
+    uint64_t runs;             /* in line, or by the model */
+    const uint64_t *blocks[2]; /* of the filter of code: where its lines are; NULL: not known so far */
+    uint64_t stamp;            /* their sum when all lines were there */
+    struct row *row, *callee;  /* callee: whom its last instruction calls, or jumps to; NULL: nobody, or it varies */
+    uint64_t vaddr, physical;  /* of the first byte */
+    uint64_t placed;           /* physical, if the kernel's functions were placed */
+    uint64_t restarts, last;   /* last: address of the last instruction */
+    uint32_t before;           /* in the same place by hash of `last`, the segment that was made before; an index + 1 */
+    uint64_t joined;           /* bit k: who first reaches its line k - 1 reaches into line k too */
     uint16_t bytes, instructions, operations;
     uint8_t mix[WIRE_MIX_COUNT], last_mix[WIRE_MIX_COUNT];
     uint8_t last_operations;
-    bool is_kernel, may_fault;
+    bool is_kernel, may_fault, is_fetched; /* is_fetched: its lines reach the caches */
     struct slow *slow;
     unsigned slow_count;
 };
 struct site { /* an instruction that reaches memory */
     struct row *row;
+    qemu_plugin_meminfo_t load, store; /* what the emulator said of it; 0: nothing so far */
+    uint16_t load_bytes, store_bytes;
     bool is_kernel, is_modify;
 };
 void segments_translate(struct qemu_plugin_tb *tb);
@@ -136,7 +140,10 @@ extern struct machine *model_machine;
 int model_make(void); /* in place of what an earlier call made; -1 after one line */
 /* An instruction more is in the segment, `at` bytes behind its begin. */
 void model_append(struct segment *s, unsigned at, size_t len);
+void model_finish(struct segment *s);  /* it has all its instructions */
+bool model_leaves_out(bool is_kernel); /* references of that mode reach no cache */
 void model_segment(unsigned vcpu, void *segment);
+void model_segment_and_count(unsigned vcpu, void *segment);
 void model_access(unsigned vcpu, qemu_plugin_meminfo_t info, uint64_t vaddr, void *site);
 void model_forget_pages(unsigned vcpu, void *none); /* addresses may be mapped anew */
 void model_write(FILE *f);
@@ -170,8 +177,8 @@ void float_run(const struct segment *s, double now);
 
 /* ---- system.c ---- */
 
-uint64_t system_space(void); /* of addresses: one of the guest's struct mm_struct */
-void system_find(void);      /* what it needs of the symbols */
+extern uint64_t system_space; /* of addresses: one of the guest's struct mm_struct */
+void system_find(void);       /* what it needs of the symbols */
 void system_begin(void);
 void system_end(void);
 /* Hooks of an instruction: function entries, exceptions. `stores`: it does. */
