@@ -99,11 +99,11 @@ struct segment {               /* instructions of which all are executed or none
     const uint64_t *blocks[2]; /* of the filter of code: where its lines are; NULL: not known so far */
     uint64_t stamp;            /* their sum when all lines were there */
     struct row *row, *callee;  /* callee: whom its last instruction calls, or jumps to; NULL: nobody, or it varies */
-    uint64_t vaddr, physical; /* of the first byte */
-    uint64_t placed;          /* physical, if the kernel's functions were placed */
-    uint64_t restarts, last;  /* last: address of the last instruction */
-    uint32_t before;          /* in the same place by hash of `last`, the segment that was made before; an index + 1 */
-    uint64_t joined;          /* bit k: who first reaches its line k - 1 reaches into line k too */
+    uint64_t vaddr, physical;  /* of the first byte */
+    uint64_t placed;           /* physical, if the kernel's functions were placed */
+    uint64_t restarts, last;   /* last: address of the last instruction */
+    uint32_t before;           /* in the same place by hash of `last`, the segment that was made before; an index + 1 */
+    uint64_t joined;           /* bit k: who first reaches its line k - 1 reaches into line k too */
     uint16_t bytes, instructions, operations;
     uint8_t mix[WIRE_MIX_COUNT], last_mix[WIRE_MIX_COUNT];
     uint8_t last_operations;
