@@ -43,7 +43,10 @@ struct rewrite_objects {
 
 struct rewrite_watched { /* a function by its symbol */
     const char *name;
-    bool returns; /* its returns are told too */
+    bool returns;       /* its returns are told too */
+    bool stores;        /* of these: it stores what it gives where an argument says, mostly on its caller's stack */
+    bool takes_several; /* arguments; else, if it does not return, the first one is told alone */
+    bool is_own;        /* the program's, not one of a system's library */
 };
 
 /* With REWRITE_REFERENCES: of lines of 2^shift bytes those whose number times `factor` has `value` under `mask`; of

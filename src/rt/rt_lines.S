@@ -17,7 +17,7 @@
     .set STREAM, 0x7f000000 /* WIRE_STREAM_VADDR; then offsets in struct wire_stream */
     .set TOUCHED, 192
     .set WRITTEN, 192 + 8 * 64
-    .set OWN, 192 + 5 * 8 * 64 + 8 + 2 * 16 * 32
+    .set OWN, 192 + 5 * 8 * 64 + 8 + 2 * 16 * 32 + 16 * 32 + 8
     .set LINES, 0x7c000000 /* WIRE_LINES_VADDR */
     .set LINES_MASK, (1 << 22) - 1
     .set STREAMS, LINES - 4096

@@ -26,8 +26,8 @@ _Static_assert(__builtin_offsetof(struct wire_stream, put) == 0 && __builtin_off
                    __builtin_offsetof(struct wire_stream, begin) == 24 &&
                    __builtin_offsetof(struct wire_stream, self) == 40 && WIRE_STREAM_VADDR == 0x7f000000,
                "the places of struct wire_stream");
-_Static_assert(WIRE_EVENT_ENTER == 1 && WIRE_EVENT_LEAVE == 2 && sizeof(struct wire_call) == 64 &&
-                   WIRE_CALL_STACK == 512 && WIRE_CHUNK_BYTES == 65536,
+_Static_assert(WIRE_EVENT_ENTER == 1 && WIRE_EVENT_LEAVE == 2 && sizeof(struct wire_call) == 80 &&
+                   sizeof(struct wire_short) == 32 && WIRE_CALL_STACK == 512 && WIRE_CHUNK_BYTES == 65536,
                "an event of a call");
 
 #define STREAM_DATA (WIRE_STREAM_VADDR - PAGE)
@@ -40,6 +40,14 @@ _Static_assert(__builtin_offsetof(struct wire_stream, touched) == 192 &&
                    __builtin_offsetof(struct wire_stream, swapped) == 192 + 4 * 8 * WIRE_FILTER_SLOTS &&
                    WIRE_EVENT(WIRE_EVENT_SWAPPED, 1) == (int32_t)0x80050001 && sizeof(struct wire_swapped) == 16,
                "rt_entry.S clears them");
+
+_Static_assert(__builtin_offsetof(struct wire_stream, open) ==
+                       192 + 5 * 8 * WIRE_FILTER_SLOTS + 8 + 2 * 16 * WIRE_BEFORE_SLOTS &&
+                   __builtin_offsetof(struct wire_stream, open_count) - __builtin_offsetof(struct wire_stream, open) ==
+                       16 * 32 &&
+                   WIRE_STREAM_PATHS == 8192 + 17 * 65536 && WIRE_PATH_BUCKETS == 4096 &&
+                   WIRE_STREAM_BYTES % PAGE == 0 && __builtin_offsetof(struct wire_path, words) == 32,
+               "calls that are under way, and paths");
 
 static struct wire_stream *stream_at(uint64_t delta) { return (struct wire_stream *)(WIRE_STREAM_VADDR + delta); }
 
@@ -190,7 +198,7 @@ void rt_stream_full(void)
 _Static_assert(WIRE_LINES_VADDR == 0x7c000000 && WIRE_LINES == 1 << 22 && WIRE_LINES_STREAMS_BYTES == 4096 &&
                    WIRE_LINES_STORES == 16 && WIRE_LINES_SHIFT == 24 &&
                    __builtin_offsetof(struct wire_stream, own) ==
-                       __builtin_offsetof(struct wire_stream, calls) + 16 * WIRE_BEFORE_SLOTS,
+                       __builtin_offsetof(struct wire_stream, open_count) + 8,
                "rt_lines.S has them");
 
 static struct rt_module *find_stream(void)
@@ -260,6 +268,7 @@ static void begin(struct wire_stream *s, uint32_t thread, uint32_t drops)
     memset(s->second, 0, sizeof s->second);
     memset(s->second_written, 0, sizeof s->second_written);
     memset(s->swapped, 0, sizeof s->swapped);
+    s->open_count = 0;
     s->self = (uint64_t)s;
     s->thread = thread;
     s->fs = 0;

@@ -40,8 +40,8 @@ struct rw_reference {        /* an instruction whose accesses are told */
 };
 struct rw_watch_point { /* in front of an instruction */
     uint32_t insn;
-    uint32_t what; /* number of a watched function; RW_WATCH_RETURN: it returns there; WIRE_CALL_JUMPS: it leaves;
-                      WIRE_CALL_NAMES: number of a naming of the file */
+    uint32_t what; /* number of a watched function, and WIRE_CALL_*; RW_WATCH_RETURN: it returns there; WIRE_CALL_NAMES:
+                      number of a naming of the file */
 };
 #define RW_WATCH_RETURN 0x80000000u
 struct rw_watch {
