@@ -212,6 +212,8 @@ static struct rt_module *find_stream(void)
 
 #define LINES_STREAMS ((uint64_t *)(WIRE_LINES_VADDR - WIRE_LINES_STREAMS_BYTES))
 
+static uint64_t *lives(void) { return &LINES_STREAMS[WIRE_LINES_THREADS]; }
+
 /* Empty ones in the stead of those of a process that it was forked from. */
 static void make_lines(uint64_t how)
 {
@@ -226,6 +228,8 @@ static void make_lines(uint64_t how)
 /* A slot's stream is nobody's until its thread has a number. */
 static void own_lines(struct wire_stream *s, uint32_t thread)
 {
+    if (s->own && s->own != 1 && !PCB->no_lines) /* of the thread that had it before, which is gone */
+        __atomic_fetch_and(lives(), ~s->own, __ATOMIC_SEQ_CST);
     s->own = 0;
     if (!(rt_config.flags & CONFIG_LINES) || PCB->no_lines || (!thread && s != stream_at(0)))
         return;
@@ -234,6 +238,7 @@ static void own_lines(struct wire_stream *s, uint32_t thread)
         return;
     }
     LINES_STREAMS[thread] = (uint64_t)s;
+    __atomic_fetch_or(lives(), 1ull << thread, __ATOMIC_SEQ_CST);
     __atomic_store_n(&s->own, 1ull << thread, __ATOMIC_RELEASE);
 }
 

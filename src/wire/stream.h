@@ -160,8 +160,9 @@ static inline uint32_t wire_stream_module(const uint8_t *key)
  * each line a word says by a bit each which threads (by their number) have referred to it, and in bit 63 whether one
  * has written that another had referred to; of those filters hold nothing, and each reference is told. A filter holds
  * a line that its thread alone has referred to, or that several have and none has written since the second came; then
- * not as written. Lines whose numbers have the same low bits share a word. It is the process's own memory, which the
- * host never sees; in front of it is where the streams of its threads are, by their numbers. */
+ * not as written. Lines whose numbers have the same low bits share a word. Who is
+ * gone counts no more. It is the process's own memory, which the host never sees; in front of it is where the streams
+ * of its threads are, by their numbers, and behind these the bits of those that may be there. */
 #define WIRE_LINES_VADDR 0x7c000000u
 #define WIRE_LINES (1u << 22)
 #define WIRE_LINES_BYTES (WIRE_LINES * 8ull)
