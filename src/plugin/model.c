@@ -315,14 +315,6 @@ bool model_missed_fetch(const struct segment *s, unsigned at, size_t len)
     return false;
 }
 
-static void fetch_mapped(const struct segment *s)
-{
-    uint64_t line = s->physical >> the.code.shift, last = (s->physical + s->bytes - 1) >> the.code.shift;
-    maps_note(s->vaddr, s->physical);
-    for (; line <= last; line++)
-        maps_reach(line << the.code.shift, 1, CACHE_FETCH, s->is_kernel);
-}
-
 /* All instructions of the segment are known. */
 void model_finish(struct segment *s) { s->is_fetched = the.code.last && !model_leaves_out(s->is_kernel); }
 
@@ -381,7 +373,7 @@ void model_segment(unsigned vcpu, void *segment)
         return;
     pass_tlb_of_code(s);
     if (maps_are_wanted)
-        fetch_mapped(s);
+        maps_fetch(s);
     if (!hits_again(s))
         fetch(s);
 }
@@ -467,7 +459,7 @@ void model_access(unsigned vcpu, qemu_plugin_meminfo_t info, uint64_t vaddr, voi
     unsigned bytes = stores ? s->store_bytes : s->load_bytes;
     (void)vcpu;
     bool is_processors = !s->is_kernel && (int64_t)vaddr < 0; /* an exception's frame: no instruction's */
-    if (is_processors || !plugin_is_counting)
+    if (is_processors || s->is_left_out || !plugin_is_counting)
         return;
     model_missed_data = model_missed_tlb = false;
     struct memo *m = memo_of(info, vaddr);

@@ -89,6 +89,7 @@ struct segment {               /* instructions of which all are executed or none
     uint64_t runs;             /* in line, or by the model */
     const uint64_t *blocks[2]; /* of the filter of code: where its lines are; NULL: not known so far */
     uint64_t stamp;            /* their sum when all lines were there */
+    uint64_t maps_stamp;       /* the same of all mappings, and 1; 0: unknown */
     struct row *row;
     uint64_t vaddr, physical; /* of the first byte */
     uint64_t restarts, last;  /* last: address of the last instruction */
@@ -105,7 +106,7 @@ struct site { /* an instruction that reaches memory */
     struct row *row;
     qemu_plugin_meminfo_t load, store; /* what the emulator said of it; 0: nothing so far */
     uint16_t load_bytes, store_bytes;
-    bool is_kernel, is_modify;
+    bool is_kernel, is_left_out, is_modify;
 };
 void segments_translate(struct qemu_plugin_tb *tb);
 /* The instruction at this address faulted: it was begun, and will be again. */
@@ -146,8 +147,9 @@ void model_stall(struct row *row, bool is_kernel, enum wire_column cause, double
 /* ---- maps.c ---- */
 
 extern bool maps_are_wanted;
-int maps_make(const struct cache_config *config); /* -1 after one line */
+int maps_make(const struct cache_config *config); /* in place of what an earlier call made; -1 after one line */
 void maps_note(uint64_t vaddr, uint64_t physical);
+void maps_fetch(struct segment *s);
 void maps_reach(uint64_t physical, unsigned bytes, enum cache_kind kind, bool is_kernel);
 void maps_write(FILE *f);
 
