@@ -212,6 +212,7 @@ void diag_progress(const char *phase, uint64_t done, uint64_t total);
 void diag_progress_of(const char *phase, const char *what, uint64_t done, uint64_t total);
 void diag_progress_end(void);
 double time_now_s(void);         /* CLOCK_MONOTONIC */
+double time_of_thread_s(void);   /* processor time of the calling thread */
 uint64_t time_now_ns(void);      /* the same clock */
 double time_since_start_s(void); /* since main first called time_start */
 void time_start(void);

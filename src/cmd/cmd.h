@@ -122,7 +122,10 @@ struct cmd_args {
     const char *maps;
     unsigned of;
     const char *disk;                           /* of monster run */
+    bool calls;                                 /* likewise */
     const char *kernel, *figure, *profile;      /* of monster prepare and report */
+    const char *order;                          /* of monster report */
+    unsigned linker;                            /* enum monster_linker */
     unsigned form;                              /* of trace, and of ld-trace */
     uint64_t filter;                            /* of trace */
     unsigned by, sort;                          /* enums of struct report_options */

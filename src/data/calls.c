@@ -5,8 +5,8 @@
  * the same block, told once. Memory is given at the return, and taken back at the entrance: in between another thread
  * may already have it.
  *
- * An entrance without a return (it left by a way that is not watched, by an exception) is forgotten once the stack
- * pointer is above it, or its return address is no longer where it was.
+ * An entrance without a return (it left by a way that is not watched, by an exception) is forgotten when the thread
+ * says so (wire/stream.h).
  */
 #include "data/calls.h"
 
@@ -39,8 +39,15 @@ size_t data_watched_count(void) { return ARRAY_LEN(known); }
 const char *data_watched_name(size_t nth) { return known[nth].name; }
 bool data_watched_returns(size_t nth) { return known[nth].effect != TAKES_0 && known[nth].effect != UNMAPS; }
 bool data_watched_gives(size_t nth) { return known[nth].effect < TAKES_0; }
+bool data_watched_stores(size_t nth) { return known[nth].effect == STORES_2; }
+bool data_watched_takes_several(size_t nth) { return known[nth].effect != TAKES_0; }
 
-enum { PENDING_MAX = 32 };
+enum { PENDING_MAX = 32, PATHS_MAX = 1 << 16 };
+struct known_path {
+    uint32_t depth;
+    uint64_t path[DATA_PATH_MAX];
+    struct data_path by;
+};
 struct pending { /* a call that has not returned */
     struct data_call call;
     enum effect effect;
@@ -48,15 +55,17 @@ struct pending { /* a call that has not returned */
     bool is_inner;  /* of an allocator's call */
     uint64_t given; /* what a call of the same layer that it made returned */
     bool jumps;     /* to code that goes on in its stead */
-    uint64_t return_address;
     uint32_t depth;
-    uint64_t path[DATA_PATH_MAX];
+    const uint64_t *path; /* of a known path, or `own` */
+    uint64_t own[DATA_PATH_MAX];
 };
 struct thread {
     struct pending pending[PENDING_MAX]; /* innermost last */
     uint32_t count;
     uint64_t taken; /* address that was taken back last */
     bool has_stack;
+    VEC(struct known_path *) paths; /* number 1 first */
+    struct map by_words;            /* hash -> number */
 };
 struct data_calls {
     struct data *d;
@@ -64,7 +73,11 @@ struct data_calls {
     const struct data_watched *own;
     size_t own_count;
     struct map by_thread;
+    struct thread *last; /* that one was asked for */
+    uint64_t last_number;
     VEC(struct thread *) threads;
+    struct arena *arena; /* of paths */
+    struct data_path seen;
     struct data_calls_lost lost;
 };
 
@@ -76,6 +89,7 @@ struct data_calls *data_calls_new(struct data *d, const struct data_code *code, 
     c->walk = walk_new(d, code);
     c->own = own;
     c->own_count = own_count;
+    c->arena = arena_new();
     return c;
 }
 
@@ -84,9 +98,13 @@ void data_calls_free(struct data_calls *c)
     if (!c)
         return;
     walk_free(c->walk);
-    for (size_t i = 0; i < c->threads.len; i++)
+    for (size_t i = 0; i < c->threads.len; i++) {
+        VEC_FREE(&c->threads.data[i]->paths);
+        map_fini(&c->threads.data[i]->by_words);
         free(c->threads.data[i]);
+    }
     VEC_FREE(&c->threads);
+    arena_free(c->arena);
     map_fini(&c->by_thread);
     free(c);
 }
@@ -96,12 +114,15 @@ const struct data_calls_lost *data_calls_lost(const struct data_calls *c) { retu
 static struct thread *thread_of(struct data_calls *c, uint64_t number)
 {
     uint64_t nth;
+    if (c->last && c->last_number == number)
+        return c->last;
     if (!map_get(&c->by_thread, number, &nth)) {
         nth = c->threads.len;
         VEC_PUSH(&c->threads, xmalloc(sizeof(struct thread)));
         map_put(&c->by_thread, number, nth);
     }
-    return c->threads.data[nth];
+    c->last_number = number;
+    return c->last = c->threads.data[nth];
 }
 
 /* ---- what a function does ---- */
@@ -232,12 +253,13 @@ static unsigned layer_taken(const struct data_calls *c, unsigned layer, uint64_t
     return layer;
 }
 
-static void do_at_entrance(struct data_calls *c, struct thread *t, const struct pending *p)
+static void do_at_entrance(struct data_calls *c, struct thread *t, const struct data_call *call, enum effect effect,
+                           unsigned of)
 {
-    uint64_t address = p->call.arguments[0];
-    unsigned layer = layer_taken(c, p->layer, address);
-    if (p->effect == UNMAPS) {
-        data_unmap(c->d, ALIGN_DOWN(address, 4096), ALIGN_UP(p->call.arguments[1], 4096));
+    uint64_t address = call->arguments[0];
+    unsigned layer = layer_taken(c, of, address);
+    if (effect == UNMAPS) {
+        data_unmap(c->d, ALIGN_DOWN(address, 4096), ALIGN_UP(call->arguments[1], 4096));
     } else if (address != t->taken || data_begins_at(c->d, layer, address)) { /* operator delete calls free */
         data_release(c->d, layer, address);
         t->taken = address;
@@ -246,23 +268,9 @@ static void do_at_entrance(struct data_calls *c, struct thread *t, const struct 
 
 /* ---- entrances and returns ---- */
 
-/* Is the call still under way, of which another one further down the stack tells? The allocators of libraries call
- * each other directly; who of the program's own does what in between is not known. */
-static bool is_under_way(const struct pending *p, const struct data_call *now)
-{
-    struct walk_stack s = {now->stack, now->copy, now->copy_bytes};
-    uint64_t return_address;
-    if (walk_word(&s, p->call.stack, &return_address))
-        return return_address == p->return_address;
-    return p->layer >= DATA_LAYER_CUSTOM || !now->copy_bytes;
-}
-
 static void forget_left(struct data_calls *c, struct thread *t, const struct data_call *now)
 {
-    while (t->count) {
-        const struct pending *p = &t->pending[t->count - 1];
-        if (p->call.stack >= now->stack && is_under_way(p, now))
-            return;
+    while (t->count && (!now->open || t->pending[t->count - 1].call.stack < now->open)) {
         c->lost.unmatched++;
         t->count--;
     }
@@ -287,31 +295,96 @@ static struct pending *innermost_at(struct thread *t, uint64_t stack)
     return t->count && t->pending[t->count - 1].call.stack == stack ? &t->pending[t->count - 1] : NULL;
 }
 
-void data_entered(struct data_calls *c, const struct data_call *call)
+/* ---- paths ---- */
+
+static uint64_t mix_words(uint64_t h, const struct data_path_word *words, uint32_t count)
+{
+    for (uint32_t i = 0; i < count; i++) {
+        h = (h ^ words[i].offset) * 0xff51afd7ed558ccdu;
+        h = (h ^ h >> 32 ^ words[i].value) * 0xc4ceb9fe1a85ec53u;
+        h ^= h >> 29;
+    }
+    return h;
+}
+
+static bool are_same(const struct data_path *a, const struct data_path *b)
+{
+    return a->are_count == b->are_count && a->lead_count == b->lead_count && a->by_rbp == b->by_rbp &&
+           (!a->by_rbp || a->rbp == b->rbp) && memcmp(a->are, b->are, a->are_count * sizeof *a->are) == 0 &&
+           memcmp(a->lead, b->lead, a->lead_count * sizeof *a->lead) == 0;
+}
+
+/* Numbers what c->seen has; NULL: there is no room for more. */
+static const struct data_path *number_path(struct data_calls *c, struct thread *t, const struct pending *p)
+{
+    struct data_path *by = &c->seen;
+    uint64_t number, h = mix_words(by->by_rbp ? by->rbp : 1, by->are, by->are_count);
+    for (h = mix_words(h, by->lead, by->lead_count); map_get(&t->by_words, h, &number); h++)
+        if (are_same(&t->paths.data[number - 1]->by, by)) {
+            by->number = (uint32_t)number;
+            by->is_new = false;
+            return by;
+        }
+    if (t->paths.len == PATHS_MAX)
+        return NULL;
+    struct known_path *known_path = ARENA_NEW(c->arena, struct known_path);
+    memcpy(known_path->path, p->path, p->depth * sizeof *p->path);
+    known_path->depth = p->depth;
+    VEC_PUSH(&t->paths, known_path);
+    by->number = (uint32_t)t->paths.len;
+    by->is_new = true;
+    known_path->by = *by;
+    map_put(&t->by_words, h, by->number);
+    return by;
+}
+
+/* Where a copy is shorter than usual, the same words may lead farther another time. */
+static const struct data_path *find_path(struct data_calls *c, struct thread *t, struct pending *p,
+                                         const struct data_call *call)
+{
+    struct walk_stack s = {call->stack, call->copy, call->copy_bytes};
+    if (call->path && call->path <= t->paths.len) {
+        const struct known_path *known_path = t->paths.data[call->path - 1];
+        p->path = known_path->path;
+        p->depth = known_path->depth;
+        return NULL;
+    }
+    p->path = p->own;
+    p->depth = (uint32_t)walk_path(c->walk, &s, call->frame, p->own, &c->seen);
+    return p->depth && call->copy_bytes >= DATA_COPY_BYTES ? number_path(c, t, p) : NULL;
+}
+
+const struct data_path *data_entered(struct data_calls *c, const struct data_call *call)
 {
     struct thread *t = thread_of(c, call->thread);
-    struct pending p = {.call = *call}, *same;
-    struct walk_stack s = {call->stack, call->copy, call->copy_bytes};
+    struct pending *same, *p;
+    enum effect effect;
+    uint8_t layer;
     data_set_time(c->d, call->time);
     see_stack(c, t, call->stack);
     forget_left(c, t, call);
-    if (!effect_of(c, call->function, &p.effect, &p.layer))
-        return;
+    if (!effect_of(c, call->function, &effect, &layer))
+        return NULL;
     if ((same = innermost_at(t, call->stack)) && !same->jumps) { /* which has returned unseen: the next call there */
         c->lost.unmatched++;
         t->count--;
         same = NULL;
     }
-    p.is_inner = is_inner(t);
-    if (p.effect == TAKES_0 || p.effect == UNMAPS) {
-        do_at_entrance(c, t, &p);
-        return;
+    if (effect == TAKES_0 || effect == UNMAPS) {
+        do_at_entrance(c, t, call, effect, layer);
+        return NULL;
     }
     if (same || t->count == PENDING_MAX)
-        return;
-    p.depth = (uint32_t)walk_path(c->walk, &s, call->frame, p.path, DATA_PATH_MAX);
-    walk_word(&s, call->stack, &p.return_address);
-    t->pending[t->count++] = p;
+        return NULL;
+    bool is_within = is_inner(t);
+    p = &t->pending[t->count++];
+    p->call = *call;
+    p->effect = effect;
+    p->layer = layer;
+    p->is_inner = is_within;
+    p->given = 0;
+    p->jumps = false;
+    return find_path(c, t, p, call);
 }
 
 /* The innermost call is over. */

@@ -197,31 +197,51 @@ struct data_watched {
     unsigned size_argument; /* of the caller's own: 0 the first; DATA_NO_SIZE: it takes memory back, the first argument
                                says which */
 };
-enum { DATA_NO_SIZE = 5 };                 /* the stream tells five arguments */
-size_t data_watched_count(void);           /* of those that are known */
-const char *data_watched_name(size_t nth); /* one of them */
-bool data_watched_returns(size_t nth);     /* its return says something */
-bool data_watched_gives(size_t nth);       /* it is one of those that give memory of a heap */
+enum { DATA_NO_SIZE = 5 };                   /* the stream tells five arguments */
+enum { DATA_COPY_BYTES = 512 };              /* of the stack, that it copies where there are so many */
+size_t data_watched_count(void);             /* of those that are known */
+const char *data_watched_name(size_t nth);   /* one of them */
+bool data_watched_returns(size_t nth);       /* its return says something */
+bool data_watched_gives(size_t nth);         /* it is one of those that give memory of a heap */
+bool data_watched_stores(size_t nth);        /* and stores what it gives: its return needs the copy of the stack */
+bool data_watched_takes_several(size_t nth); /* its entrance says something by more than the first argument */
 
 struct data_code {                                     /* code that runs in copies */
     uint64_t (*original)(void *ctx, uint64_t address); /* where an address of a copy is in the original; 0: is none of a
                                                           copy. NULL: there are no copies */
     void *ctx;
 };
-struct data_call { /* as the stream of references tells it: struct wire_call, at entrance or return */
+struct data_call { /* as the stream of references tells it: struct wire_call or wire_short, at entrance or return */
     uint64_t thread;
     uint32_t function;     /* number among the watched: known ones first, then the caller's own */
     uint64_t arguments[5]; /* at the return [0] is what it returns */
     uint64_t frame, stack; /* rbp and rsp: where the return address is */
     uint64_t time;
+    uint64_t open; /* the stack pointer of the thread's innermost call that is still under way; 0: there is none */
+    uint32_t path; /* number of the path that it came by (struct data_path); 0: the copy says it */
+    uint32_t copy_bytes;
     const uint8_t *copy; /* of what is on the stack from there on */
-    size_t copy_bytes;
 };
 struct data_calls; /* opaque */
 struct data_calls *data_calls_new(struct data *d, const struct data_code *code, const struct data_watched *own,
                                   size_t own_count);
 void data_calls_free(struct data_calls *c);
-void data_entered(struct data_calls *c, const struct data_call *call);
+/* A path, by the words of the stack that it was found out from: whoever enters a function of those that give with the
+ * same words in the same places has come by the same path. */
+struct data_path_word {
+    uint64_t offset, value; /* from the stack pointer */
+};
+struct data_path {
+    uint32_t number; /* of the thread, from 1 */
+    bool is_new;     /* else it is one that was told before */
+    bool by_rbp;     /* `rbp` leads so far from the stack pointer */
+    uint32_t bytes;  /* of the stack that were looked at */
+    uint64_t rbp;
+    uint32_t are_count, lead_count; /* words of that value; words that lead so far from the stack pointer */
+    struct data_path_word are[DATA_PATH_MAX + 1], lead[DATA_PATH_MAX + 1];
+};
+/* The path, if the copy said it; NULL: it was known, or there is none. Until the next call. */
+const struct data_path *data_entered(struct data_calls *c, const struct data_call *call);
 /* The function goes on by a jump to code that may not tell when it returns. */
 void data_jumps(struct data_calls *c, const struct data_call *call);
 void data_left(struct data_calls *c, const struct data_call *call);

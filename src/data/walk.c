@@ -122,23 +122,52 @@ static bool word_at(const struct walk_stack *s, uint64_t address, uint64_t *word
     return true;
 }
 
-size_t walk_path(struct walk *w, const struct walk_stack *s, uint64_t rbp, uint64_t *path, size_t max)
+/* Where rbp has its value from; NOT_KNOWN: its place on the stack is not in the copy. */
+enum { REGISTER = -1, NOT_KNOWN = -2 };
+
+static void goes_by_word(struct data_path *by, const struct walk_stack *s, uint64_t address, uint64_t value)
 {
-    uint64_t rsp = s->at, return_address;
-    bool has_rbp = true;
+    by->are[by->are_count++] = (struct data_path_word){address - s->at, value};
+    by->bytes = (uint32_t)max_u64(by->bytes, address - s->at + sizeof value);
+}
+
+static void goes_by_rbp(struct data_path *by, const struct walk_stack *s, int64_t from, uint64_t rbp)
+{
+    if (from == REGISTER) {
+        by->by_rbp = true;
+        by->rbp = rbp - s->at;
+        return;
+    }
+    by->lead[by->lead_count++] = (struct data_path_word){(uint64_t)from, rbp - s->at};
+    by->bytes = (uint32_t)max_u64(by->bytes, (uint64_t)from + sizeof rbp);
+}
+
+size_t walk_path(struct walk *w, const struct walk_stack *s, uint64_t rbp, uint64_t path[DATA_PATH_MAX],
+                 struct data_path *by)
+{
+    uint64_t rsp = s->at, at = rsp, return_address;
+    int64_t rbp_from = REGISTER;
     size_t n = 0;
+    by->are_count = by->lead_count = by->bytes = 0;
+    by->by_rbp = false;
     if (!word_at(s, rsp, &return_address))
         return 0;
-    for (rsp += 8; n < max && return_address;) {
+    for (rsp += 8; n < DATA_PATH_MAX; at = rsp - 8) {
+        goes_by_word(by, s, at, return_address);
+        if (!return_address)
+            break;
         const struct rule *r = rule_of(w, return_address);
         path[n++] = r->place;
-        if (r->kind == RULE_END || (r->by_rbp && !has_rbp))
+        if (r->kind == RULE_END || (r->by_rbp && rbp_from == NOT_KNOWN))
             break;
+        if (r->by_rbp)
+            goes_by_rbp(by, s, rbp_from, rbp);
         uint64_t cfa = (r->by_rbp ? rbp : rsp) + (uint64_t)(int64_t)r->cfa;
         if (cfa <= rsp || !word_at(s, cfa - 8, &return_address))
             break;
+        uint64_t saved = cfa + (uint64_t)(int64_t)r->rbp_at;
         if (r->saves_rbp)
-            has_rbp = word_at(s, cfa + (uint64_t)(int64_t)r->rbp_at, &rbp);
+            rbp_from = word_at(s, saved, &rbp) ? (int64_t)(saved - s->at) : NOT_KNOWN;
         rsp = cfa;
     }
     return n;

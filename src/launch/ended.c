@@ -63,7 +63,7 @@ static bool is_over(const struct references *s, uint32_t process)
 static void give_back(struct references *s, uint32_t area)
 {
     uint64_t at = WIRE_HEADER_BYTES + area * s->counters->plan->area_bytes;
-    munmap(s->areas[area].stream, WIRE_STREAM_BYTES);
+    munmap(s->areas[area].stream, WIRE_STREAM_PATHS);
     s->areas[area].stream = NULL;
     (void)!fallocate(s->counters->file.fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)at, WIRE_STREAM_BYTES);
 }

@@ -319,6 +319,7 @@ struct references_cut { /* of an area: where a sample begins or ends */
 };
 struct references_area {
     struct wire_stream *stream;    /* NULL: cannot be read, or its process is over */
+    struct wire_paths *paths;      /* NULL: could never be read */
     bool is_known;                 /* of a process's first thread, whose number is that in mtool's own namespace */
     uint64_t taken;                /* chunks */
     uint64_t taken_bytes;          /* of the next one */

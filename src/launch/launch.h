@@ -202,7 +202,8 @@ struct launch_chunk {
     uint64_t parent_number;
     const struct wire_entry *entries; /* any bytes; what they say must be looked at before it is used */
     size_t count;
-    bool is_between; /* samples: references in it are what a thread made before it saw that one had ended */
+    struct wire_paths *paths; /* of the area, for who finds them out; until the result of the run is freed */
+    bool is_between;          /* samples: references in it are what a thread made before it saw that one had ended */
     bool has_others; /* threads had been made when it was handed over: what they did meanwhile may come later */
 };
 /* Some samples of the references, of copies that were made for it (rewrite_options.samples). */
@@ -296,8 +297,10 @@ struct launch_result {
     struct observed_probe *probes; /* by module, then cell; those of modules that were not loaded are missing */
     size_t probe_count;
     /* LAUNCH_REFERENCES, after launch_copies_make with REWRITE_REFERENCES and `threads` */
-    uint64_t references_lost; /* entries that were thrown away, since nobody took them in time, or before the start */
-    bool references_broken;   /* an area was, by a program that writes where it has no business */
+    uint64_t references_lost;  /* entries that were thrown away, since nobody took them in time, or before the start */
+    struct wire_paths **paths; /* [paths_len] of chunks that were handed over */
+    size_t paths_len;
+    bool references_broken; /* an area was, by a program that writes where it has no business */
     /* LAUNCH_BURSTS, LAUNCH_COUNT with bursts */
     const char *windows_note; /* why there are none, nor bursts, else NULL; */
     bool was_not_run;         /* then perhaps nor was the program */

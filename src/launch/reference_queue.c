@@ -57,6 +57,7 @@ static void *work(void *arg)
         pthread_cond_broadcast(&q->moved);
     }
     pthread_mutex_unlock(&q->lock);
+    diag_debug(1, "taking samples took %.4f s of processor time", time_of_thread_s());
     return NULL;
 }
 

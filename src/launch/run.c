@@ -213,8 +213,12 @@ int launch_run(struct launch_program *p, const struct launch_options *opt, struc
 
 void launch_result_free(struct launch_result *r)
 {
-    if (r)
-        arena_free(r->arena);
+    if (!r)
+        return;
+    for (size_t i = 0; i < r->paths_len; i++)
+        if (r->paths[i])
+            munmap(r->paths[i], sizeof *r->paths[i]);
+    arena_free(r->arena);
 }
 
 _Noreturn void launch_exit_like(int status)

@@ -264,6 +264,7 @@ static int write_settings(const struct job *j)
     if (j->o->maps)
         str_printf(&s, "maps %s\n", j->o->maps);
     str_puts(&s, j->o->is_virtual ? "virtual\n" : "");
+    str_puts(&s, j->o->calls ? "calls\n" : "");
     str_puts(&s, j->o->user_only ? "user-only\n" : j->o->kernel_only ? "kernel-only\n" : "");
     int rc = monster_programs_write(j->o, j->guest->symbols, part(j, "modules"), part(j, "programs"), &s);
     if (rc == 0)

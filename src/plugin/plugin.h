@@ -9,7 +9,7 @@
  *   segments.c  translated code into cells  system.c   the guest's processes and exceptions
  *   model.c     references into stalls      float.c    long operations into interlocks
  *   result.c    the result as text          plugin.c   the phases: waiting, counting, done
- *   filter.h    lines that caches need not hear of
+ *   calls.c     who calls whom              filter.h   lines that caches need not hear of
  */
 #ifndef MTOOL_PLUGIN_PLUGIN_H
 #define MTOOL_PLUGIN_PLUGIN_H
@@ -32,6 +32,7 @@ struct settings {                 /* texts live as long as the process */
     uint64_t task_pid, task_comm, task_mm; /* offsets in struct task_struct */
     bool is_virtual;                       /* caches are reached by virtual addresses */
     bool user_only, kernel_only;           /* whose references reach the caches */
+    bool calls;                            /* who calls whom is counted too */
 };
 extern struct settings settings;
 int settings_read(const char *path); /* -1 after one line */
@@ -51,10 +52,16 @@ uint64_t ram_address_of_kernel(uint64_t vaddr);
 
 struct row { /* of a function */
     uint64_t of[WIRE_COLUMN_COUNT];
+    uint32_t id;      /* 0: code of no known function */
+    uint32_t written; /* which line of the result it is, from 0 on, once places_write is done */
+    uint64_t bytes;   /* of its code, to the next function; 0: unknown */
+    bool is_called;   /* it is written even if nothing of it was executed */
 };
 int places_read(void); /* -1 after one line */
 /* Of the code that is executed at `vaddr` and stands at `host`; *function: where it begins, as executed. */
 struct row *places_row(uint64_t vaddr, const void *host, uint64_t *function);
+/* Of the function at `target`, a branch of the code that places_row was asked for last. NULL: none is known. */
+struct row *places_target(uint64_t target, bool *is_begin);
 uint64_t places_kernel_symbol(const char *name); /* 0: there is none */
 /* Of a kernel's function, also one whose name goes on with ".isra.0" and its like; 0: none. */
 uint64_t places_kernel_function(const char *name);
@@ -89,18 +96,19 @@ struct segment {               /* instructions of which all are executed or none
     uint64_t runs;             /* in line, or by the model */
     const uint64_t *blocks[2]; /* of the filter of code: where its lines are; NULL: not known so far */
     uint64_t stamp;            /* their sum when all lines were there */
-    uint64_t maps_stamp;       /* the same of all mappings, and 1; 0: unknown */
-    struct row *row;
-    uint64_t vaddr, physical; /* of the first byte */
+    uint64_t vaddr;            /* of the first byte */
+    uint32_t slow_count;
+    uint16_t bytes, instructions, operations;
+    bool is_kernel, may_fault, is_fetched; /* is_fetched: its lines reach the caches */
+    uint8_t last_operations;
+    uint64_t physical;
+    uint64_t maps_stamp;      /* as stamp, of all mappings, and 1; 0: unknown */
+    struct row *row, *callee; /* callee: whom its last instruction calls, or jumps to; NULL: nobody, or it varies */
     uint64_t restarts, last;  /* last: address of the last instruction */
     uint32_t before;          /* in the same place by hash of `last`, the segment that was made before; an index + 1 */
     uint64_t joined;          /* bit k: who first reaches its line k - 1 reaches into line k too */
-    uint16_t bytes, instructions, operations;
     uint8_t mix[WIRE_MIX_COUNT], last_mix[WIRE_MIX_COUNT];
-    uint8_t last_operations;
-    bool is_kernel, may_fault, is_fetched; /* is_fetched: its lines reach the caches */
     struct slow *slow;
-    unsigned slow_count;
 };
 struct site { /* an instruction that reaches memory */
     struct row *row;
@@ -170,6 +178,13 @@ void system_end(void);
 void system_hook(struct qemu_plugin_insn *insn, uint64_t vaddr, uint64_t function, bool stores);
 const char *system_missing(void); /* what could not be found, or NULL */
 void system_write(FILE *f);
+
+/* ---- calls.c: the weighted call graph ---- */
+
+/* An instruction is in the segment, its last so far; `function`: where that begins, as executed. */
+void calls_instruction(struct qemu_plugin_insn *insn, const struct insn *i, struct segment *s, uint64_t function);
+void calls_add(struct row *caller, struct row *callee, uint64_t times);
+void calls_write(FILE *f); /* behind places_write */
 
 /* ---- watch.c: state machines ---- */
 

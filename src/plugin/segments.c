@@ -138,6 +138,8 @@ void segments_translate(struct qemu_plugin_tb *tb)
         if (model_is_wanted)
             model_append(s, s->bytes, len);
         append(s, &i, vaddr, len);
+        if (settings.calls)
+            calls_instruction(insn, &i, s, function);
         if (watch_is_wanted)
             watch_instruction(insn, &i, s, bytes, len, function);
         if (model_is_wanted)
@@ -172,5 +174,7 @@ void segments_sum(void)
             of[WIRE_FETCHES] += s->runs * s->instructions - s->restarts;
         for (unsigned k = 0; k < WIRE_MIX_COUNT; k++)
             of[WIRE_NOPS + k] += s->runs * s->mix[k] - s->restarts * s->last_mix[k];
+        if (s->callee)
+            calls_add(s->row, s->callee, s->runs - s->restarts);
     }
 }

@@ -25,7 +25,7 @@ void rewrite_options_put(const struct rewrite_options *opt, struct strbuf *out)
     if (opt->feedback && !rewrite_feedback_id(opt->feedback, feedback, &instructions))
         feedback[0] = 0;
     if (opt->filter_shift)
-        str_printf(out, "filter %u %d ", opt->filter_shift, opt->filter_two);
+        str_printf(out, "filter %u %d %d ", opt->filter_shift, opt->filter_two, opt->filter_threads);
     if (opt->sets.mask)
         str_printf(out, "sets %u %x %x %x ", opt->sets.shift, opt->sets.factor, opt->sets.mask, opt->sets.value);
     if (opt->samples)
@@ -37,5 +37,6 @@ void rewrite_options_put(const struct rewrite_options *opt, struct strbuf *out)
     for (size_t i = 0; opt->objects && i < opt->objects->len; i++)
         put_object(&opt->objects->data[i], out);
     for (size_t i = 0; i < opt->watched_count; i++)
-        str_printf(out, "watch %s%s\n", opt->watched[i].name, opt->watched[i].returns ? " returns" : "");
+        str_printf(out, "watch %s %d%d%d%d\n", opt->watched[i].name, opt->watched[i].returns, opt->watched[i].stores,
+                   opt->watched[i].takes_several, opt->watched[i].is_own);
 }

@@ -43,7 +43,10 @@ struct rewrite_objects {
 
 struct rewrite_watched { /* a function by its symbol */
     const char *name;
-    bool returns; /* its returns are told too */
+    bool returns;       /* its returns are told too */
+    bool stores;        /* of these: it stores what it gives where an argument says, mostly on its caller's stack */
+    bool takes_several; /* arguments; else, if it does not return, the first one is told alone */
+    bool is_own;        /* the program's, not one of a system's library */
 };
 
 /* With REWRITE_REFERENCES: of lines of 2^shift bytes those whose number times `factor` has `value` under `mask`; of
@@ -66,6 +69,8 @@ struct rewrite_options {
                              not shorter than REWRITE_FILTER_LINE_MIN */
     bool filter_two;      /* likewise, in one of two ways or more: nor those that change the order of the last two lines
                              alone. With a filter of lines of 64 bytes or more; not with sets */
+    bool filter_threads;  /* likewise, in caches that each thread has for itself, which take lines from each other: what
+                             another one's reference may have changed is told. With `threads`, not with filter_two */
     struct rewrite_sets sets;
     bool samples;         /* REWRITE_REFERENCES: references are told only while a sample is taken (wire/stream.h) */
     const char *rpath;    /* fallback launch without a namespace: folder searched first for libraries, NULL none */

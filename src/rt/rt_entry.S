@@ -37,7 +37,11 @@ rt_config:                              /* 128: see struct rt_config */
     .quad rt_forget_lines - rt_blob     /* 216: the filter's tables say nothing any more; flags change */
     .quad rt_watched - rt_blob          /* 224: a watched function is entered or left */
     .quad rt_told - rt_blob             /* 232: an instruction whose operands do not say where it reaches */
-rt_states:                              /* 240: see STATE */
+    .quad rt_line_read - rt_blob        /* 240: a reference to a line, with threads; flags change */
+    .quad rt_line_written - rt_blob     /* 248 */
+    .quad rt_lines_reach - rt_blob      /* 256: to several */
+    .quad rt_lines_range - rt_blob      /* 264: by a string instruction */
+rt_states:                              /* 272: see STATE */
 
     .text
 /* DT_INIT(argc, argv, envp), then the module's own DT_INIT if it has one. */
@@ -372,43 +376,67 @@ rt_forget_lines:
     STATE 0
     ret
 
-/* A watched function is entered, or (bit 31) left: eax is its number, rax what it was before is pushed, above the red
- * zone. Makes an event of the thread's stream (wire/stream.h, struct wire_call) without a system call, but where the
- * copy of the stack goes on in the next page: but for the first thread's stack that may be none, which a set of signals
- * there tells that cannot be taken; a program that forbids itself system calls has none, and no time stamp. Everything
- * stays but rax; rbp is the program's. */
+/* A watched function is entered, or (bit 31) left: eax is its number, with WIRE_CALL_*, rax what it was before is
+ * pushed, above the red zone. Makes an event of the thread's stream (wire/stream.h) without a system call, but where
+ * what is looked at on the stack goes on in the next page: but for the first thread's stack that may be none, which a
+ * set of signals there tells that cannot be taken; a program that forbids itself system calls has none, and no time
+ * stamp. Everything stays but rax; rbp is the program's. */
     .set STREAM, 0x7f000000 /* WIRE_STREAM_VADDR; then offsets in struct wire_stream */
     .set STREAM_PUT, 0
     .set STREAM_LIMIT, 8
     .set STREAM_START, 16
-    .set STREAM_SELF, 40
     .set STREAM_STACK_TOP, 120
+    .set STREAM_OPEN, 192 + 5 * 8 * 64 + 8 + 2 * 16 * 32
+    .set STREAM_OPEN_COUNT, STREAM_OPEN + 16 * 32
+    .set STREAM_PATHS, 8192 + 17 * 65536
+    .set OPEN_MAX, 32
+    .set PATH_NUMBER, 0
+    .set PATH_BYTES, 4
+    .set PATH_ARE, 8
+    .set PATH_LEAD, 12
+    .set PATH_HAS_RBP, 16
+    .set PATH_RBP, 24
+    .set PATH_WORDS, 32
+    .set HASH_FACTOR, 2654435761
+    .set HASH_SHIFT, 20
     .set STACK_SURE, 1 << 20 /* so far below its top nothing but the stack can be, where the stack pointer is */
     .set CHUNK_BYTES, 65536
     .set WATCH_PUSHED, 9 * 8 + 8 + 8 + 128
-    .set WATCH_R8, 3 * 8
-    .set WATCH_RDI, 4 * 8
-    .set WATCH_RSI, 5 * 8
-    .set WATCH_RDX, 6 * 8
-    .set WATCH_RCX, 7 * 8
+    .set WATCH_RDI, 3 * 8
+    .set WATCH_RSI, 4 * 8
+    .set WATCH_RDX, 5 * 8
+    .set WATCH_R8, 7 * 8
+    .set WATCH_RCX, 8 * 8
     .set WATCH_RAX, 10 * 8
     .set WATCH_STACK, 512 /* WIRE_CALL_STACK */
-    .set WATCH_HEAD, 16 + 64
+    .set WATCH_HEAD, 16 + 80
+    .set WATCH_SHORT, 16 + 32
+    .set CALL_RETURNS, 31
+    .set CALL_JUMPS, 30
+    .set CALL_OPENS, 28
+    .set CALL_STORES, 27
+    .set CALL_WHOLE, 0x24000000 /* WIRE_CALL_NAMES, WIRE_CALL_ARGUMENTS */
+    .set CALL_OWN, 25
+    .set CALL_TOLD, 0x60ffffff
+    .set OPEN_OWN, 63
     .set CONFIG_KEY, 32
     .set EFAULT, 14
 rt_watched:
     STATE 0
-    pushfq
-    STATE 8
     push rcx
-    STATE 16
-    push rdx
-    STATE 24
-    push rsi
-    STATE 32
-    push rdi
-    STATE 40
+    STATE 8
     push r8
+    STATE 16
+    mov r8d, eax
+    lahf
+    seto al
+    push rax
+    STATE 24
+    push rdx
+    STATE 32
+    push rsi
+    STATE 40
+    push rdi
     STATE 48
     push r9
     STATE 56
@@ -416,23 +444,280 @@ rt_watched:
     STATE 64
     push r11
     STATE 72
-    cld
-    mov r8d, eax
     lea r9, [rsp + WATCH_PUSHED]
+
+/* Calls that are no longer under way are forgotten. r10: where the innermost one is that is, ecx: how many are. */
+    mov ecx, gs:[STREAM + STREAM_OPEN_COUNT]
+1:  xor r10d, r10d
+    test ecx, ecx
+    jz 5f
+    mov edx, ecx
+    shl edx, 4
+    mov r10, gs:[STREAM + STREAM_OPEN - 16 + rdx]
+    mov rdi, r10
+    sub rdi, r9
+    jb 2f
+    cmp rdi, WATCH_STACK - 8
+    ja 4f
+    mov eax, r9d
+    and eax, 4095
+    add eax, edi
+    cmp eax, 4096 - 8
+    jbe 3f
+    call bytes_of_stack
+    sub eax, 8
+    cmp edi, eax
+    jg 4f
+3:  mov rax, [r10]
+    xor rax, gs:[STREAM + STREAM_OPEN - 8 + rdx]
+    shl rax, 1 /* without OPEN_OWN */
+    jz 5f
+2:  dec ecx
+    jmp 1b
+4:  cmp qword ptr gs:[STREAM + STREAM_OPEN - 8 + rdx], 0 /* OPEN_OWN is its sign */
+    jns 2b
+5:  mov gs:[STREAM + STREAM_OPEN_COUNT], rcx
+
+    mov r11, -1
+    cmp dword ptr gs:[STREAM_IS_CONFINED], 0
+    jne 6f
+    rdtsc
+    shl rdx, 32
+    lea r11, [rdx + rax]
+6:  test r8d, r8d
+    js watch_leaves
+    bt r8d, CALL_JUMPS
+    jc watch_short
+    bt r8d, CALL_OPENS
+    jc watch_opens
+    test r8d, CALL_WHOLE
+    jz watch_short
+    xor edi, edi
+    xor ecx, ecx
+    jmp watch_whole
+
+watch_leaves:
+    bt r8d, CALL_STORES
+    jnc watch_short
+    call bytes_of_stack
+    mov ecx, eax
+    xor edi, edi
+    jmp watch_whole
+
+/* It is kept: before its event, so that handlers of signals that come behind that find it. */
+watch_opens:
+    cmp r10, r9
+    je 1f
+    cmp ecx, OPEN_MAX
+    jae 2f
+    inc ecx
+1:  mov edx, ecx
+    shl edx, 4
+    mov rax, [r9]
+    bt r8d, CALL_OWN
+    jnc 3f
+    bts rax, OPEN_OWN
+3:  mov gs:[STREAM + STREAM_OPEN - 16 + rdx], r9
+    mov gs:[STREAM + STREAM_OPEN - 8 + rdx], rax
+    mov gs:[STREAM + STREAM_OPEN_COUNT], rcx
+
+/* Is it a known path? edx: its bucket, esi: where it is, ecx: bytes of the stack. */
+2:  call bytes_of_stack
+    mov ecx, eax
+    mov edx, r9d
+    shr edx, 3
+    xor edx, [r9]
+    imul edx, edx, HASH_FACTOR - 0x100000000
+    shr edx, HASH_SHIFT
+    mov esi, gs:[STREAM + STREAM_PATHS + rdx * 8]
+    test esi, esi
+    jz 5f
+    call is_path
+    je 4f
+    mov esi, gs:[STREAM + STREAM_PATHS + rdx * 8 + 4]
+    test esi, esi
+    jz 5f
+    call is_path
+    jne 5f
+4:  mov edi, gs:[STREAM + STREAM_PATHS + PATH_NUMBER + rsi]
+    xor ecx, ecx
+    jmp watch_whole
+5:  xor edi, edi
+
+/* edi: the path's number; ecx: bytes of the stack; r10, r11: the innermost open call, the time. */
+watch_whole:
+    lea edx, [rcx + WATCH_HEAD]
+    mov rax, rdx
+    xadd gs:[STREAM + STREAM_PUT], rax
+    add rdx, rax
+    mov rsi, gs:[STREAM + STREAM_START]
+    add rsi, CHUNK_BYTES
+    cmp rdx, rsi
+    ja watch_told
+    mov gs:[rax + 16 + 72], rdi
+    mov gs:[rax + 16 + 64], r10
+    mov gs:[rax + 16 + 56], r11
+    mov gs:[rax + 16 + 48], r9
+    mov gs:[rax + 16 + 40], rbp
+    mov rdx, [rsp + WATCH_R8]
+    mov gs:[rax + 16 + 32], rdx
+    mov rdx, [rsp + WATCH_RCX]
+    mov gs:[rax + 16 + 24], rdx
+    mov rdx, [rsp + WATCH_RDX]
+    mov gs:[rax + 16 + 16], rdx
+    mov rdx, [rsp + WATCH_RSI]
+    mov gs:[rax + 16 + 8], rdx
+    mov rdx, [rsp + WATCH_RDI]
+    test r8d, r8d
+    cmovs rdx, [rsp + WATCH_RAX]
+    mov gs:[rax + 16], rdx
+    lea esi, [rcx + WATCH_HEAD - 16]
+    lea rdx, [rax + WATCH_HEAD]
+    mov rdi, r9
+1:  sub ecx, 8
+    js watch_begun
+    mov r11, [rdi]
+    mov gs:[rdx], r11
+    add rdi, 8
+    add rdx, 8
+    jmp 1b
+
+watch_short:
+    mov eax, WATCH_SHORT
+    xadd gs:[STREAM + STREAM_PUT], rax
+    mov rdx, gs:[STREAM + STREAM_START]
+    add rdx, CHUNK_BYTES - WATCH_SHORT
+    cmp rax, rdx
+    ja watch_told
+    mov rdx, [rsp + WATCH_RDI]
+    test r8d, r8d
+    cmovs rdx, [rsp + WATCH_RAX]
+    mov gs:[rax + 16], rdx
+    mov gs:[rax + 24], r9
+    mov gs:[rax + 32], r11
+    mov gs:[rax + 40], r10
+    mov esi, WATCH_SHORT - 16
+
+/* rax: the event, but for its first entry; esi: bytes behind that. */
+watch_begun:
+    mov ecx, [rip + rt_config + CONFIG_KEY]
+    mov gs:[rax + 12], ecx
+    mov ecx, r8d
+    and ecx, CALL_TOLD
+    mov gs:[rax + 8], ecx
+    mov ecx, r8d
+    shr ecx, CALL_RETURNS
+    inc ecx /* WIRE_EVENT_ENTER, WIRE_EVENT_LEAVE */
+    shl ecx, 16
+    shr esi, 4
+    lea ecx, [rcx + rsi]
+    or ecx, 0x80000000
+    movsxd rcx, ecx
+    mov gs:[rax], rcx
+
+/* What has returned is over: behind its event, as handlers that come before it must not forget it. */
+watch_told:
+    test r8d, r8d
+    jns 1f
+    cmp r10, r9
+    jne 1f
+    mov ecx, gs:[STREAM + STREAM_OPEN_COUNT]
+    sub ecx, 1
+    jb 1f
+    mov gs:[STREAM + STREAM_OPEN_COUNT], rcx
+1:  mov rax, gs:[STREAM + STREAM_PUT]
+    cmp rax, gs:[STREAM + STREAM_LIMIT]
+    jae 3f
+2:  pop r11
+    STATE 64
+    pop r10
+    STATE 56
+    pop r9
+    STATE 48
+    pop rdi
+    STATE 40
+    pop rsi
+    STATE 32
+    pop rdx
+    STATE 24
+    pop rax
+    STATE 16
+    add al, 0x7f
+    sahf
+    pop r8
+    STATE 8
+    pop rcx
+    STATE 0
+    ret
+    STATE 72
+3:  call rt_chunk_full
+    jmp 2b
+
+/* esi: a path; ecx: bytes of the stack. Equal: it is this one. Changes rax and rdi. */
+is_path:
+    STATE 80
+    cmp ecx, gs:[STREAM + STREAM_PATHS + PATH_BYTES + rsi]
+    jb 4f
+    cmp dword ptr gs:[STREAM + STREAM_PATHS + PATH_HAS_RBP + rsi], 0
+    je 1f
+    mov rax, rbp
+    sub rax, r9
+    cmp rax, gs:[STREAM + STREAM_PATHS + PATH_RBP + rsi]
+    jne 4f
+1:  lea edi, [rsi + PATH_WORDS]
+2:  mov rax, gs:[STREAM + STREAM_PATHS + rdi]
+    mov rax, [r9 + rax]
+    cmp rax, gs:[STREAM + STREAM_PATHS + rdi + 8]
+    jne 4f
+    add edi, 16
+    cmp edi, gs:[STREAM + STREAM_PATHS + PATH_ARE + rsi]
+    jb 2b
+3:  cmp edi, gs:[STREAM + STREAM_PATHS + PATH_LEAD + rsi]
+    jae 5f
+    mov rax, gs:[STREAM + STREAM_PATHS + rdi]
+    mov rax, [r9 + rax]
+    sub rax, r9
+    add edi, 16
+    cmp rax, gs:[STREAM + STREAM_PATHS + rdi - 8]
+    je 3b
+4:  ret
+5:  cmp eax, eax
+    ret
+
+/* eax: so many bytes of the stack can be read from r9 on, WATCH_STACK at most. */
+bytes_of_stack:
+    STATE 80
     mov eax, r9d
     and eax, 4095
     cmp eax, 4096 - WATCH_STACK
-    mov ecx, WATCH_STACK
+    mov eax, WATCH_STACK
     jbe 1f
     mov rax, gs:[STREAM + STREAM_STACK_TOP]
     sub rax, r9
     cmp rax, WATCH_STACK
-    jb 6f
+    jb 2f
     cmp rax, STACK_SURE
+    mov eax, WATCH_STACK
     jbe 1f
-6:
+2:  mov eax, r9d
+    neg eax
+    and eax, 4080
     cmp dword ptr gs:[STREAM_IS_CONFINED], 0
-    jne 4f
+    jne 1f
+    push rcx
+    STATE 88
+    push rdx
+    STATE 96
+    push rsi
+    STATE 104
+    push rdi
+    STATE 112
+    push r10
+    STATE 120
+    push r11
+    STATE 128
+    push rax
+    STATE 136
     mov rdi, -1
     lea rsi, [r9 + WATCH_STACK]
     and rsi, -4096
@@ -440,84 +725,24 @@ rt_watched:
     mov r10d, 8
     mov eax, SYS_rt_sigprocmask
     syscall
-    mov ecx, WATCH_STACK
     cmp eax, -EFAULT
-    jne 1f
-4:  mov ecx, r9d
-    neg ecx
-    and ecx, 4080
-1:  mov r10, -1
-    cmp dword ptr gs:[STREAM_IS_CONFINED], 0
-    jne 5f
-    rdtsc
-    shl rdx, 32
-    lea r10, [rdx + rax]
-5:  lea edx, [rcx + WATCH_HEAD]
-    mov rax, rdx
-    xadd gs:[STREAM + STREAM_PUT], rax
-    add rdx, rax
-    mov rdi, gs:[STREAM + STREAM_START]
-    add rdi, CHUNK_BYTES
-    cmp rdx, rdi
-    ja 2f
-    mov rdi, gs:[STREAM + STREAM_SELF]
-    lea rdi, [rdi + rax - STREAM]
-    mov [rdi + 16 + 56], r10
-    mov [rdi + 16 + 48], r9
-    mov [rdi + 16 + 40], rbp
-    mov rax, [rsp + WATCH_R8]
-    mov [rdi + 16 + 32], rax
-    mov rax, [rsp + WATCH_RCX]
-    mov [rdi + 16 + 24], rax
-    mov rax, [rsp + WATCH_RDX]
-    mov [rdi + 16 + 16], rax
-    mov rax, [rsp + WATCH_RSI]
-    mov [rdi + 16 + 8], rax
-    mov rax, [rsp + WATCH_RDI]
-    test r8d, r8d
-    cmovs rax, [rsp + WATCH_RAX]
-    mov [rdi + 16], rax
-    mov eax, [rip + rt_config + CONFIG_KEY]
-    mov [rdi + 12], eax
-    mov eax, r8d
-    and eax, 0x7fffffff
-    mov [rdi + 8], eax
-    shr r8d, 31
-    inc r8d /* WIRE_EVENT_ENTER, WIRE_EVENT_LEAVE */
-    shl r8d, 16
-    mov eax, ecx
-    shr eax, 4
-    lea eax, [rax + r8 + 4]
-    or eax, 0x80000000
-    cdqe
-    mov [rdi], rax
-    add rdi, WATCH_HEAD
-    mov rsi, r9
-    shr ecx, 3
-    rep movsq
-2:  mov rax, gs:[STREAM + STREAM_PUT]
-    cmp rax, gs:[STREAM + STREAM_LIMIT]
-    jb 3f
-    call rt_chunk_full
-3:  pop r11
-    STATE 64
+    pop rax
+    STATE 128
+    mov ecx, WATCH_STACK
+    cmovne eax, ecx
+    pop r11
+    STATE 120
     pop r10
-    STATE 56
-    pop r9
-    STATE 48
-    pop r8
-    STATE 40
+    STATE 112
     pop rdi
-    STATE 32
+    STATE 104
     pop rsi
-    STATE 24
+    STATE 96
     pop rdx
-    STATE 16
+    STATE 88
     pop rcx
-    STATE 8
-    popfq
-    STATE 0
-    ret
+    STATE 80
+1:  ret
 
     .text
 

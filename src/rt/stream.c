@@ -26,8 +26,8 @@ _Static_assert(__builtin_offsetof(struct wire_stream, put) == 0 && __builtin_off
                    __builtin_offsetof(struct wire_stream, begin) == 24 &&
                    __builtin_offsetof(struct wire_stream, self) == 40 && WIRE_STREAM_VADDR == 0x7f000000,
                "the places of struct wire_stream");
-_Static_assert(WIRE_EVENT_ENTER == 1 && WIRE_EVENT_LEAVE == 2 && sizeof(struct wire_call) == 64 &&
-                   WIRE_CALL_STACK == 512 && WIRE_CHUNK_BYTES == 65536,
+_Static_assert(WIRE_EVENT_ENTER == 1 && WIRE_EVENT_LEAVE == 2 && sizeof(struct wire_call) == 80 &&
+                   sizeof(struct wire_short) == 32 && WIRE_CALL_STACK == 512 && WIRE_CHUNK_BYTES == 65536,
                "an event of a call");
 
 #define STREAM_DATA (WIRE_STREAM_VADDR - PAGE)
@@ -40,6 +40,14 @@ _Static_assert(__builtin_offsetof(struct wire_stream, touched) == 192 &&
                    __builtin_offsetof(struct wire_stream, swapped) == 192 + 4 * 8 * WIRE_FILTER_SLOTS &&
                    WIRE_EVENT(WIRE_EVENT_SWAPPED, 1) == (int32_t)0x80050001 && sizeof(struct wire_swapped) == 16,
                "rt_entry.S clears them");
+
+_Static_assert(__builtin_offsetof(struct wire_stream, open) ==
+                       192 + 5 * 8 * WIRE_FILTER_SLOTS + 8 + 2 * 16 * WIRE_BEFORE_SLOTS &&
+                   __builtin_offsetof(struct wire_stream, open_count) - __builtin_offsetof(struct wire_stream, open) ==
+                       16 * 32 &&
+                   WIRE_STREAM_PATHS == 8192 + 17 * 65536 && WIRE_PATH_BUCKETS == 4096 &&
+                   WIRE_STREAM_BYTES % PAGE == 0 && __builtin_offsetof(struct wire_path, words) == 32,
+               "calls that are under way, and paths");
 
 static struct wire_stream *stream_at(uint64_t delta) { return (struct wire_stream *)(WIRE_STREAM_VADDR + delta); }
 
@@ -185,6 +193,66 @@ void rt_stream_full(void)
         end_own_chunk(s, 0);
 }
 
+/* ---- the filter among threads: rt_lines.S ---- */
+
+_Static_assert(WIRE_LINES_VADDR == 0x7c000000 && WIRE_LINES == 1 << 22 && WIRE_LINES_STREAMS_BYTES == 4096 &&
+                   WIRE_LINES_STORES == 16 && WIRE_LINES_SHIFT == 24 &&
+                   __builtin_offsetof(struct wire_stream, own) ==
+                       __builtin_offsetof(struct wire_stream, open_count) + 8,
+               "rt_lines.S has them");
+
+static struct rt_module *find_stream(void)
+{
+    for (uint32_t i = 0; i < PCB->module_count; i++)
+        if (PCB->modules[i].data == STREAM_DATA && PCB->modules[i].bytes)
+            return &PCB->modules[i];
+    return 0;
+}
+
+#define LINES_STREAMS ((uint64_t *)(WIRE_LINES_VADDR - WIRE_LINES_STREAMS_BYTES))
+
+/* Empty ones in the stead of those of a process that it was forked from. */
+static void make_lines(uint64_t how)
+{
+    uint64_t at = (uint64_t)LINES_STREAMS;
+    if (!(rt_config.flags & CONFIG_LINES))
+        return;
+    int64_t got = sys(SYS_mmap, at, WIRE_LINES_STREAMS_BYTES + WIRE_LINES_BYTES, PROT_RW,
+                      MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | how, (uint64_t)-1, 0);
+    PCB->no_lines = got != (int64_t)at;
+}
+
+/* A slot's stream is nobody's until its thread has a number. */
+static void own_lines(struct wire_stream *s, uint32_t thread)
+{
+    s->own = 0;
+    if (!(rt_config.flags & CONFIG_LINES) || PCB->no_lines || (!thread && s != stream_at(0)))
+        return;
+    if (thread >= WIRE_LINES_THREADS) {
+        rt_stream_no_lines();
+        return;
+    }
+    LINES_STREAMS[thread] = (uint64_t)s;
+    __atomic_store_n(&s->own, 1ull << thread, __ATOMIC_RELEASE);
+}
+
+static void disown(struct wire_stream *s)
+{
+    __atomic_exchange_n(&s->own, 0, __ATOMIC_SEQ_CST);
+    memset(s->touched, 0, sizeof s->touched);
+    memset(s->written, 0, sizeof s->written);
+}
+
+void rt_stream_no_lines(void)
+{
+    if (!(rt_config.flags & CONFIG_LINES) || PCB->no_lines || !find_stream())
+        return;
+    PCB->no_lines = 1;
+    disown(stream_at(0));
+    for (uint32_t i = 0; i < PCB->slot_count; i++)
+        disown(stream_at(PCB->slots[i].delta));
+}
+
 /* ---- the area ---- */
 
 /* drops: it is nobody's, so far. */
@@ -195,6 +263,7 @@ static void begin(struct wire_stream *s, uint32_t thread, uint32_t drops)
     memset(s->second, 0, sizeof s->second);
     memset(s->second_written, 0, sizeof s->second_written);
     memset(s->swapped, 0, sizeof s->swapped);
+    s->open_count = 0;
     s->self = (uint64_t)s;
     s->thread = thread;
     s->fs = 0;
@@ -202,6 +271,7 @@ static void begin(struct wire_stream *s, uint32_t thread, uint32_t drops)
     s->drops = drops;
     s->is_confined = PCB->is_confined;
     s->stack_top = PCB->stack_top;
+    own_lines(s, thread);
     start_chunk(s);
 }
 
@@ -209,14 +279,6 @@ static void end_first_early(struct wire_stream *s)
 {
     if (s->filled == 0 && s->put + FIRST_BYTES < s->limit)
         s->limit = s->put + FIRST_BYTES;
-}
-
-static struct rt_module *find_stream(void)
-{
-    for (uint32_t i = 0; i < PCB->module_count; i++)
-        if (PCB->modules[i].data == STREAM_DATA && PCB->modules[i].bytes)
-            return &PCB->modules[i];
-    return 0;
 }
 
 void rt_stream_thread(uint64_t delta, uint32_t nth)
@@ -285,6 +347,7 @@ void rt_stream_forked(void)
         return;
     uint64_t signals = block_signals();
     int ok = rt_map_counters(m, 0);
+    make_lines(PCB->no_lines ? MAP_FIXED_NOREPLACE : MAP_FIXED);
     begin(stream_at(0), 0, !ok);
     stream_at(0)->parent = PCB->fork_area;
     stream_at(0)->parent_filled = PCB->fork_filled;
@@ -312,6 +375,7 @@ static int make_stream(void)
     if (at != STREAM_DATA)
         return at == -EEXIST;
     d->self = STREAM_DATA;
+    make_lines(MAP_FIXED_NOREPLACE);
     begin(stream_at(0), 0, 1);
     return 1;
 }
@@ -327,6 +391,8 @@ void rt_stream_enter(void)
     if (PCB->header)
         rt_stream_open(m);
     rt_slots_add(m);
+    if (PCB->slot_count) /* threads that have no number here */
+        rt_stream_no_lines();
     for (uint32_t i = 0; i < PCB->slot_count; i++)
         begin(stream_at(PCB->slots[i].delta), 0, m->offset == NOWHERE);
 }

@@ -53,6 +53,7 @@ static void *work(void *arg)
         pthread_cond_broadcast(&f->moved);
     }
     pthread_mutex_unlock(&f->lock);
+    diag_debug(1, "simulating took %.4f s of processor time", time_of_thread_s());
     return NULL;
 }
 

@@ -8,6 +8,7 @@
  *   0                            struct wire_stream, in whole pages
  *   WIRE_STREAM_RING             WIRE_CHUNKS chunks of WIRE_CHUNK_BYTES, used in turn
  *   + the chunks                 WIRE_STREAM_SLACK bytes that are written to by mistake at most
+ *   WIRE_STREAM_PATHS            struct wire_paths, written by the host
  *
  * A chunk is a row of entries of 16 bytes, in the order in which the thread made the references:
  *
@@ -33,7 +34,8 @@
 #define WIRE_CHUNK_BYTES 65536u
 #define WIRE_CHUNK_SPARE 4096u /* of a chunk: its limit is so far in front of its end */
 #define WIRE_STREAM_SLACK 65536u
-#define WIRE_STREAM_BYTES (WIRE_STREAM_RING + WIRE_CHUNKS * WIRE_CHUNK_BYTES + WIRE_STREAM_SLACK)
+#define WIRE_STREAM_PATHS (WIRE_STREAM_RING + WIRE_CHUNKS * WIRE_CHUNK_BYTES + WIRE_STREAM_SLACK)
+#define WIRE_STREAM_BYTES (WIRE_STREAM_PATHS + sizeof(struct wire_paths))
 
 struct wire_entry {
     uint64_t address;
@@ -43,8 +45,8 @@ struct wire_entry {
 /* X(NAME, what stands behind the header's entry) */
 #define WIRE_EVENTS(X)                                                                                                 \
     X(RANGE, "struct wire_range: a string instruction of known length")                                                \
-    X(ENTER, "struct wire_call: a watched function is entered; site: its number among them")                           \
-    X(LEAVE, "struct wire_call: it returns, by the value in arguments[0]")                                             \
+    X(ENTER, "struct wire_call or wire_short: a watched function is entered; site: its number among them")             \
+    X(LEAVE, "likewise: it returns, by the value in arguments[0]")                                                     \
     X(UNTOLD, "nothing: an instruction whose references are not told (REWRITE_SITE_UNTOLD)")                           \
     X(REACH, "struct wire_reach: so many bytes in a row, as instructions with masks reach them")                       \
     X(SWAPPED, "struct wire_swapped: in these places the last two lines have changed their order")
@@ -72,10 +74,23 @@ struct wire_swapped { /* 1 entry; site and module mean nothing */
     uint64_t unused;
 };
 
-struct wire_call {         /* 4 entries, then the copy of the stack, in whole entries */
+struct wire_call { /* 5 entries, then the copy of the stack, in whole entries, if `path` is 0 and it is asked for */
     uint64_t arguments[5]; /* rdi rsi rdx rcx r8; at the return [0] is rax */
     uint64_t frame, stack; /* rbp and rsp: where the return address is; the copy begins there */
     uint64_t time;         /* time stamp; of a program that has forbidden itself system calls the greatest number */
+    uint64_t open;         /* the stack pointer of the innermost call that is under way (below); 0: of none */
+    uint64_t path;         /* number of the path that led there, as the host told it (below); 0: not known */
+};
+struct wire_short { /* 2 entries: the same of calls of which no more is asked */
+    uint64_t argument, stack, time, open;
+};
+/* A call of a watched function whose return is told is under way from its entrance on, until that; or until the stack
+ * pointer is above it, or its return address is no longer where it was, or (of malloc and its like) it lies beyond
+ * WIRE_CALL_STACK bytes: it left by an exception. The thread keeps the last ones. */
+#define WIRE_OPEN_MAX 32u
+#define WIRE_OPEN_OWN (1ull << 63) /* of the return address: a function of the program's own, which may be far away */
+struct wire_open {
+    uint64_t stack, return_address;
 };
 #define WIRE_CALL_JUMPS 0x40000000u /* of the site of ENTER: it goes on elsewhere, by a jump */
 #define WIRE_CALL_NAMES                                                                                                \
@@ -83,6 +98,14 @@ struct wire_call {         /* 4 entries, then the copy of the stack, in whole en
                                 arguments[1] bytes at arguments[0] */
 #define WIRE_CALL_STACK 512u /* bytes of the copy; less where the stack ends */
 #define WIRE_CALL_ENTRIES (sizeof(struct wire_call) / sizeof(struct wire_entry))
+#define WIRE_SHORT_ENTRIES (sizeof(struct wire_short) / sizeof(struct wire_entry))
+
+/* What is told of a watched function beside its number: inserted code says it to the runtime, events do not have it. */
+#define WIRE_CALL_OPENS 0x10000000u     /* its return is told, and so is the path to it */
+#define WIRE_CALL_STORES 0x08000000u    /* at its return the stack is, where it has put what it gives */
+#define WIRE_CALL_ARGUMENTS 0x04000000u /* it takes more than one */
+#define WIRE_CALL_OWN 0x02000000u       /* as WIRE_OPEN_OWN */
+#define WIRE_CALL_TOLD 0x60ffffffu      /* what events have of all that */
 
 /* The word that begins an event: what an instruction can store as a number of 32 bits that is extended by its sign. */
 #define WIRE_EVENT(kind, entries) ((int32_t)(0x80000000u | (uint32_t)(kind) << 16 | (entries)))
@@ -133,12 +156,54 @@ static inline uint32_t wire_stream_module(const uint8_t *key)
 #define WIRE_SWAPPED_NEXT (1ull << 61)
 #define WIRE_ADDRESS(word) ((word) & ~(WIRE_SWAPPED | WIRE_SWAPPED_NEXT))
 
+/* Among threads the filter may hold a line only as long as nobody else's reference to it changes what caches have: of
+ * each line a word says by a bit each which threads (by their number) have referred to it, and in bit 63 whether one
+ * has written that another had referred to; of those filters hold nothing, and each reference is told. A filter holds
+ * a line that its thread alone has referred to, or that several have and none has written since the second came; then
+ * not as written. Lines whose numbers have the same low bits share a word. It is the process's own memory, which the
+ * host never sees; in front of it is where the streams of its threads are, by their numbers. */
+#define WIRE_LINES_VADDR 0x7c000000u
+#define WIRE_LINES (1u << 22)
+#define WIRE_LINES_BYTES (WIRE_LINES * 8ull)
+#define WIRE_LINES_STREAMS_BYTES 4096u
+#define WIRE_LINES_THREADS 63u
+/* What a site says of several lines. */
+enum { WIRE_LINES_STORES = 16, WIRE_LINES_SHIFT = 24 }; /* below: bytes; whether they are written; log2 of a line */
+
 /* What a register was in front of an instruction that changes it, and whose stack that was: a handler of a signal may
  * have come between. By the number of a site; of system calls by the stack pointer's low bits. */
 #define WIRE_BEFORE_SLOTS 32u
 struct wire_before {
     uint64_t stack, value;
 };
+
+/* Paths to allocators by what is on the stack, as the host found out from copies: if a thread enters one with the same
+ * words in the same places, it came by the same path, and tells its number alone. Whoever looks tries two places by the
+ * stack pointer and the return address; the host changes them one by one, and never a path that it has put. */
+#define WIRE_PATH_BUCKETS 4096u
+#define WIRE_PATH_BYTES 557056u /* of all paths */
+struct wire_path_word {
+    uint64_t offset; /* from the stack pointer */
+    uint64_t value;
+};
+struct wire_path {
+    uint32_t number;       /* not 0 */
+    uint32_t bytes;        /* of the stack that are looked at */
+    uint32_t are, lead;    /* where in wire_paths end the words that have a value, at least one, and behind them those
+                              that lead so far from the stack pointer */
+    uint64_t has_rbp, rbp; /* 1: the register leads so far from there */
+    struct wire_path_word words[];
+};
+struct wire_paths {
+    struct {
+        uint32_t way[2]; /* where in here the path is, in bytes; 0: none */
+    } buckets[WIRE_PATH_BUCKETS];
+    uint64_t paths[WIRE_PATH_BYTES / 8];
+};
+static inline uint32_t wire_path_bucket(uint64_t stack, uint64_t return_address)
+{
+    return ((uint32_t)stack >> 3 ^ (uint32_t)return_address) * 2654435761u >> 20;
+}
 
 struct wire_chunk {
     uint64_t begin, end; /* time stamps */
@@ -181,6 +246,9 @@ struct wire_stream {
     uint64_t swaps; /* of the reference that is being told: what its address says of them */
     struct wire_before before[WIRE_BEFORE_SLOTS]; /* of string instructions that compare: rcx */
     struct wire_before calls[WIRE_BEFORE_SLOTS];  /* of system calls: their numbers */
+    struct wire_open open[WIRE_OPEN_MAX];         /* watched functions that are under way, innermost last */
+    uint64_t open_count;
+    uint64_t own; /* the thread's bit of lines' words; 0: its filter holds nothing (WIRE_LINES_VADDR) */
     struct wire_chunk chunks[WIRE_CHUNKS];
 };
 _Static_assert(sizeof(struct wire_stream) <= WIRE_STREAM_HEAD, "the ring begins behind it");

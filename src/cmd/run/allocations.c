@@ -16,6 +16,10 @@ struct copy { /* a module that was loaded */
     uint64_t load;
     const struct rewrite_returns *returns; /* NULL: it has no copy */
 };
+struct placed {       /* paths of an area, in its struct wire_paths */
+    VEC(uint32_t) at; /* by number; 0: not there */
+    uint32_t end;
+};
 struct allocations {
     struct data *data;
     struct data_calls *calls;
@@ -25,9 +29,10 @@ struct allocations {
     struct file *files;
     size_t file_count;
     bool has_files_of_another;
-    VEC(struct copy) copies; /* by data's number of the module */
-    int pid;                 /* 0: nothing runs yet */
-    double looked_at;        /* what it has mapped */
+    VEC(struct copy) copies;   /* by data's number of the module */
+    VEC(struct placed) placed; /* by area */
+    int pid;                   /* 0: nothing runs yet */
+    double looked_at;          /* what it has mapped */
 };
 
 void allocations_watch(struct arena *a, const struct data_watched *own, size_t own_count, struct rewrite_options *out)
@@ -35,9 +40,13 @@ void allocations_watch(struct arena *a, const struct data_watched *own, size_t o
     size_t n = data_watched_count();
     struct rewrite_watched *all = ARENA_ARRAY(a, struct rewrite_watched, n + own_count);
     for (size_t i = 0; i < n; i++)
-        all[i] = (struct rewrite_watched){data_watched_name(i), data_watched_returns(i)};
+        all[i] = (struct rewrite_watched){.name = data_watched_name(i),
+                                          .returns = data_watched_returns(i),
+                                          .stores = data_watched_stores(i),
+                                          .takes_several = data_watched_takes_several(i)};
     for (size_t i = 0; i < own_count; i++)
-        all[n + i] = (struct rewrite_watched){own[i].name, own[i].size_argument != DATA_NO_SIZE};
+        all[n + i] = (struct rewrite_watched){
+            .name = own[i].name, .returns = own[i].size_argument != DATA_NO_SIZE, .is_own = true};
     out->watched = all;
     out->watched_count = n + own_count;
 }
@@ -137,6 +146,9 @@ void allocations_free(struct allocations *a)
         return;
     data_calls_free(a->calls);
     VEC_FREE(&a->copies);
+    for (size_t i = 0; i < a->placed.len; i++)
+        VEC_FREE(&a->placed.data[i].at);
+    VEC_FREE(&a->placed);
     if (!a->has_files_of_another)
         free_files(a);
     free(a);
@@ -260,26 +272,76 @@ void allocations_read_maps(struct allocations *a)
 
 /* ---- events ---- */
 
-size_t allocations_take(struct allocations *a, uint32_t area, const struct wire_entry *e, size_t left)
+/* Behind the last, and in the first place for its stack pointer and return address. */
+static void put_path(struct allocations *a, const struct launch_chunk *c, uint64_t stack, const struct data_path *by)
 {
-    struct wire_call call;
-    size_t entries = wire_event_entries(e);
-    if (entries < WIRE_CALL_ENTRIES || entries >= left)
-        return 1 + min_u64(entries, left - 1);
+    struct wire_paths *to = c->paths;
+    while (a->placed.len <= c->area)
+        VEC_PUSH(&a->placed, ((struct placed){.end = offsetof(struct wire_paths, paths)}));
+    struct placed *placed = &a->placed.data[c->area];
+    size_t words = by->are_count + by->lead_count, bytes = sizeof(struct wire_path) + words * sizeof(*by->are);
+    while (placed->at.len <= by->number)
+        VEC_PUSH(&placed->at, 0u);
+    uint32_t at = placed->at.data[by->number];
+    if (!at) {
+        if (placed->end + bytes > sizeof *to)
+            return;
+        placed->at.data[by->number] = at = placed->end;
+        placed->end += (uint32_t)bytes;
+        struct wire_path *path = (struct wire_path *)((char *)to + at);
+        uint32_t are_end = at + (uint32_t)(sizeof *path + by->are_count * sizeof *by->are);
+        *path = (struct wire_path){by->number, by->bytes, are_end, placed->end, by->by_rbp, by->rbp};
+        memcpy(path->words, by->are, by->are_count * sizeof *by->are);
+        memcpy(path->words + by->are_count, by->lead, by->lead_count * sizeof *by->lead);
+    }
+    uint32_t *way = to->buckets[wire_path_bucket(stack, by->are[0].value)].way;
+    if (way[0] == at || way[1] == at)
+        return;
+    way[1] = way[0];
+    __atomic_store_n(&way[0], at, __ATOMIC_RELEASE);
+}
+
+static bool read_call(const struct wire_entry *e, size_t entries, struct data_call *out)
+{
+    struct wire_call call = {.path = 0};
+    struct wire_short less;
+    if (entries == WIRE_SHORT_ENTRIES) {
+        memcpy(&less, e + 1, sizeof less);
+        *out =
+            (struct data_call){.arguments = {less.argument}, .stack = less.stack, .time = less.time, .open = less.open};
+        return true;
+    }
+    if (entries < WIRE_CALL_ENTRIES)
+        return false;
     memcpy(&call, e + 1, sizeof call);
-    struct data_call c = {.thread = area,
-                          .function = e->site & ~WIRE_CALL_JUMPS,
-                          .frame = call.frame,
-                          .stack = call.stack,
-                          .time = call.time,
-                          .copy = (const uint8_t *)(e + 1 + WIRE_CALL_ENTRIES),
-                          .copy_bytes = (entries - WIRE_CALL_ENTRIES) * sizeof *e};
-    memcpy(c.arguments, call.arguments, sizeof c.arguments);
-    if (wire_event_kind(e) == WIRE_EVENT_ENTER && e->site & WIRE_CALL_JUMPS)
+    *out = (struct data_call){.frame = call.frame,
+                              .stack = call.stack,
+                              .time = call.time,
+                              .open = call.open,
+                              .path = (uint32_t)call.path,
+                              .copy = (const uint8_t *)(e + 1 + WIRE_CALL_ENTRIES),
+                              .copy_bytes = (uint32_t)((entries - WIRE_CALL_ENTRIES) * sizeof *e)};
+    memcpy(out->arguments, call.arguments, sizeof call.arguments);
+    return true;
+}
+
+size_t allocations_take(struct allocations *a, const struct launch_chunk *chunk, const struct wire_entry *e,
+                        size_t left)
+{
+    struct data_call c;
+    size_t entries = wire_event_entries(e);
+    if (entries >= left || !read_call(e, entries, &c))
+        return 1 + min_u64(entries, left - 1);
+    c.thread = chunk->area;
+    c.function = e->site & ~WIRE_CALL_JUMPS;
+    if (wire_event_kind(e) == WIRE_EVENT_ENTER && e->site & WIRE_CALL_JUMPS) {
         data_jumps(a->calls, &c);
-    else if (wire_event_kind(e) == WIRE_EVENT_ENTER)
-        data_entered(a->calls, &c);
-    else if (wire_event_kind(e) == WIRE_EVENT_LEAVE)
+    } else if (wire_event_kind(e) == WIRE_EVENT_ENTER) {
+        const struct data_path *path = data_entered(a->calls, &c);
+        if (path && chunk->paths)
+            put_path(a, chunk, c.stack, path);
+    } else if (wire_event_kind(e) == WIRE_EVENT_LEAVE) {
         data_left(a->calls, &c);
+    }
     return 1 + entries;
 }

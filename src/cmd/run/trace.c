@@ -250,8 +250,7 @@ static void take_piece(void *ctx, const struct launch_chunk *c)
 {
     struct trace *t = ctx;
     for (size_t i = 0; i < c->count;)
-        i +=
-            wire_is_event(&c->entries[i]) ? allocations_take(t->allocations, c->area, &c->entries[i], c->count - i) : 1;
+        i += wire_is_event(&c->entries[i]) ? allocations_take(t->allocations, c, &c->entries[i], c->count - i) : 1;
 }
 
 static void take_allocations(void *ctx, const struct launch_chunk *c)

@@ -54,9 +54,15 @@ static uint64_t stamp_of(const struct held *h, size_t at)
 {
     const struct wire_entry *e = &h->entries[at];
     struct wire_call call;
+    struct wire_short less;
     bool is_call =
         wire_is_event(e) && (wire_event_kind(e) == WIRE_EVENT_ENTER || wire_event_kind(e) == WIRE_EVENT_LEAVE);
-    if (!is_call || (after(h, at) - at - 1) * sizeof *e < sizeof call)
+    size_t entries = after(h, at) - at - 1;
+    if (is_call && entries == WIRE_SHORT_ENTRIES) {
+        memcpy(&less, e + 1, sizeof less);
+        return less.time;
+    }
+    if (!is_call || entries < WIRE_CALL_ENTRIES)
         return 0;
     memcpy(&call, e + 1, sizeof call);
     return call.time;

@@ -53,16 +53,16 @@ struct spied_program {
     struct prof_input_datum *found; /* [found_count] by object */
     uint32_t found_count;
     /* stream.c */
-    struct merge *merge;        /* of threads */
-    struct merge *second_merge; /* the same in another order; NULL: there are no threads */
-    uint32_t thread;            /* of the chunk that is taken */
-    uint32_t area;              /* likewise */
-    bool is_between;            /* likewise */
-    uint32_t process;           /* as chunks name it; ID_NONE: none has come */
-    uint64_t references;        /* that came */
-    uint64_t of_others;         /* of other processes; with --follow, of code that the counted run did not execute */
-    uint64_t untold;            /* executions of instructions whose references are not told */
-    uint32_t threads;           /* the highest number that came, and one */
+    struct merge *merge;              /* of threads */
+    struct merge *second_merge;       /* the same in another order; NULL: there are no threads */
+    uint32_t thread;                  /* of the chunk that is taken */
+    const struct launch_chunk *piece; /* likewise */
+    bool is_between;                  /* likewise */
+    uint32_t process;                 /* as chunks name it; ID_NONE: none has come */
+    uint64_t references;              /* that came */
+    uint64_t of_others; /* of other processes; with --follow, of code that the counted run did not execute */
+    uint64_t untold;    /* executions of instructions whose references are not told */
+    uint32_t threads;   /* the highest number that came, and one */
 };
 
 void spied_take(void *ctx, const struct launch_chunk *c);       /* stream.c: what the program hands over, */

@@ -111,11 +111,11 @@ static void take_event(struct spied_program *s, const struct wire_entry *e)
             take_naming(s, e);
             return;
         }
-        allocations_take(s->allocations, s->area, e, 1ull + wire_event_entries(e));
+        allocations_take(s->allocations, s->piece, e, 1ull + wire_event_entries(e));
         return;
     case WIRE_EVENT_LEAVE:
         spy_settle(s->spy);
-        allocations_take(s->allocations, s->area, e, 1ull + wire_event_entries(e));
+        allocations_take(s->allocations, s->piece, e, 1ull + wire_event_entries(e));
         return;
     default:
         return;
@@ -192,7 +192,7 @@ void spied_take_piece(void *ctx, const struct launch_chunk *c)
     const struct wire_entry *e;
     s->threads = (uint32_t)max_u64(s->threads, c->thread + 1ull);
     s->thread = c->thread;
-    s->area = c->area;
+    s->piece = c;
     s->is_between = c->is_between;
     locals_see(s->locals, s, c);
     for (size_t i = take_usual(s, c, 0); i < c->count && (e = entry_at(c, i, &i)); i = take_usual(s, c, i))

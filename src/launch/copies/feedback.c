@@ -49,6 +49,8 @@ struct rewrite_options feedback_options(const struct launch_program *p, size_t m
         own.objects = p->modules[module].probed;
         own.sampled = if_there(sampled_path(p, module)); /* the same functions as in the counted copy */
     }
+    if (opt->plan == REWRITE_REFERENCES)
+        own.feedback = if_there(feedback_path(p, module)); /* code grows manyfold: what runs shall lie together */
     if (opt->plan != REWRITE_COUNT)
         return own;
     own.feedback = if_there(feedback_path(p, module));

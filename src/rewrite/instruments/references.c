@@ -366,14 +366,16 @@ static void put(const struct rw *w, const struct rw_fragment *f, uint8_t *at, ui
         (f->how & CALLS ? rw_put_call_site : rw_put_reference)(w, f, at, addr);
 }
 
-static void frames(const struct rw_fragment *f, struct rw_frames *out)
+static void frames(const struct rw *w, const struct rw_fragment *f, struct rw_frames *out)
 {
     if (f->how == RW_REFERENCE_CHECK)
         return;
     if (f->how & RW_REFERENCE_WATCH)
         rw_watch_frames(f, out);
+    else if (f->how & CALLS)
+        rw_call_frames(f, out);
     else
-        (f->how & CALLS ? rw_call_frames : rw_reference_frames)(f, out);
+        rw_reference_frames(w, f, out);
 }
 
 static void forget(struct rw *w)
@@ -384,8 +386,7 @@ static void forget(struct rw *w)
 
 static uint32_t runtime(const struct rw *w)
 {
-    (void)w;
-    return RW_RUNTIME_STREAM;
+    return RW_RUNTIME_STREAM | (w->opt->filter_threads ? RW_RUNTIME_LINES : 0);
 }
 
 const struct rw_instrument rw_reference_sites = {

@@ -40,8 +40,8 @@ struct rw_reference {        /* an instruction whose accesses are told */
 };
 struct rw_watch_point { /* in front of an instruction */
     uint32_t insn;
-    uint32_t what; /* number of a watched function; RW_WATCH_RETURN: it returns there; WIRE_CALL_JUMPS: it leaves;
-                      WIRE_CALL_NAMES: number of a naming of the file */
+    uint32_t what; /* number of a watched function, and WIRE_CALL_*; RW_WATCH_RETURN: it returns there; WIRE_CALL_NAMES:
+                      number of a naming of the file */
 };
 #define RW_WATCH_RETURN 0x80000000u
 struct rw_watch {
@@ -61,7 +61,7 @@ struct rw_references {
 uint8_t rw_reference_how(const struct rw_reference *r, bool is_cold);
 unsigned rw_reference_bytes(const struct rw *w, const struct rw_reference *r, bool is_cold);
 void rw_put_reference(const struct rw *w, const struct rw_fragment *f, uint8_t *at, uint64_t addr);
-void rw_reference_frames(const struct rw_fragment *f, struct rw_frames *out);
+void rw_reference_frames(const struct rw *w, const struct rw_fragment *f, struct rw_frames *out);
 
 /* With samples: where the second copy is left alone as long as none is taken. Flags must be dead there. */
 enum { RW_CHECK_BYTES = 16 };

@@ -39,6 +39,12 @@ static bool is_left_by(const struct cfg *c, const struct cfg_block *block)
     return block->term == X86_JMP || block->term == X86_JMP_IND;
 }
 
+static uint32_t flags_of(const struct rewrite_watched *watched)
+{
+    return (watched->returns ? WIRE_CALL_OPENS : 0) | (watched->stores ? WIRE_CALL_STORES : 0) |
+           (watched->takes_several ? WIRE_CALL_ARGUMENTS : 0) | (watched->is_own ? WIRE_CALL_OWN : 0);
+}
+
 static void tell_ends(struct finder *f, uint32_t func, uint32_t number)
 {
     const struct cfg *c = f->w->cfg;
@@ -46,8 +52,8 @@ static void tell_ends(struct finder *f, uint32_t func, uint32_t number)
         const struct cfg_block *block = &c->blocks.data[b];
         uint32_t what = block->term == X86_RET ? RW_WATCH_RETURN : is_left_by(c, block) ? WIRE_CALL_JUMPS : 0;
         if (what)
-            VEC_PUSH(&f->out->points,
-                     ((struct rw_watch_point){block->insn_first + block->insn_count - 1u, number | what}));
+            VEC_PUSH(&f->out->points, ((struct rw_watch_point){block->insn_first + block->insn_count - 1u,
+                                                               number | what | flags_of(&f->w->opt->watched[number])}));
     }
 }
 
@@ -75,7 +81,8 @@ static void watch(struct finder *f, uint32_t func, uint32_t number)
 {
     const struct cfg_func *fn = &f->w->cfg->funcs.data[func];
     const struct cfg_block *entry = &f->w->cfg->blocks.data[fn->block_first];
-    VEC_PUSH(&f->out->points, ((struct rw_watch_point){entry->insn_first, number}));
+    VEC_PUSH(&f->out->points,
+             ((struct rw_watch_point){entry->insn_first, number | flags_of(&f->w->opt->watched[number])}));
     VEC_PUSH(&f->out->sites, ((struct rw_site){.addr = fn->addr,
                                                .access.bytes = (__typeof__(((struct rw_site *)0)->access.bytes))number,
                                                .flags = REWRITE_SITE_WATCHED}));

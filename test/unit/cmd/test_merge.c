@@ -123,14 +123,18 @@ static void take_call(void *ctx, const struct launch_chunk *piece)
         }
 }
 
-static void test_known_time(void **state)
+static void known_time(uint32_t entries)
 {
-    (void)state;
     uint64_t of_others[2] = {0, UINT64_MAX};
     struct wire_entry calls[ENTRIES] = {0}, plain[ENTRIES] = {0};
     struct wire_call call = {.time = 2 * TICKS / ENTRIES};
-    calls[ENTRIES - 5].address = (uint64_t)(int64_t)WIRE_EVENT(WIRE_EVENT_LEAVE, WIRE_CALL_ENTRIES);
-    memcpy(&calls[ENTRIES - 4], &call, sizeof call);
+    struct wire_short less = {.time = 2 * TICKS / ENTRIES};
+    size_t at = ENTRIES - 1 - entries;
+    calls[at].address = (uint64_t)(int64_t)WIRE_EVENT(WIRE_EVENT_LEAVE, entries);
+    if (entries == WIRE_SHORT_ENTRIES)
+        memcpy(&calls[at + 1], &less, sizeof less);
+    else
+        memcpy(&calls[at + 1], &call, sizeof call);
     struct launch_chunk c = {.end = TICKS, .entries = plain, .count = 1};
     struct merge *m = merge_new(MERGE_SPREAD, take_call, of_others);
     merge_add(m, &c); /* what comes before there is a second thread is not held */
@@ -142,6 +146,13 @@ static void test_known_time(void **state)
     assert_int_equal(of_others[0], ENTRIES);
     assert_in_range(of_others[1], 1, 4);
     merge_free(m);
+}
+
+static void test_known_time(void **state)
+{
+    (void)state;
+    known_time(WIRE_CALL_ENTRIES);
+    known_time(WIRE_SHORT_ENTRIES);
 }
 
 /* ---- the second order ---- */

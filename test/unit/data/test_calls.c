@@ -20,7 +20,9 @@ struct bench {
     struct data_calls *calls;
     uint32_t module;
     uint64_t time, words[32];
-    struct data_call call;
+    uint64_t open[8]; /* calls that are under way, as the runtime keeps them */
+    size_t open_count;
+    const struct data_path *path; /* of the last one that entered */
 };
 
 static struct bench start(const struct data_watched *own, size_t own_count)
@@ -46,6 +48,19 @@ static uint32_t number_of(const char *name)
     return 0;
 }
 
+static uint64_t innermost(struct bench *b, uint64_t stack)
+{
+    while (b->open_count && b->open[b->open_count - 1] < stack)
+        b->open_count--;
+    return b->open_count ? b->open[b->open_count - 1] : 0;
+}
+
+static void opens(struct bench *b, uint32_t function, uint64_t stack)
+{
+    if ((function >= data_watched_count() || data_watched_returns(function)) && innermost(b, stack) != stack)
+        b->open[b->open_count++] = stack;
+}
+
 static struct data_call call_at(struct bench *b, uint32_t function, uint64_t stack, uint64_t a0, uint64_t a1)
 {
     return (struct data_call){.thread = 1,
@@ -53,14 +68,22 @@ static struct data_call call_at(struct bench *b, uint32_t function, uint64_t sta
                               .arguments = {a0, a1},
                               .stack = stack,
                               .time = ++b->time,
+                              .open = innermost(b, stack),
                               .copy = (const uint8_t *)b->words,
                               .copy_bytes = sizeof b->words};
+}
+
+static const struct data_path *enter_by(struct bench *b, const struct data_call *c)
+{
+    b->path = data_entered(b->calls, c);
+    opens(b, c->function, c->stack);
+    return b->path;
 }
 
 static void enter(struct bench *b, const char *name, uint64_t stack, uint64_t a0, uint64_t a1)
 {
     struct data_call c = call_at(b, number_of(name), stack, a0, a1);
-    data_entered(b->calls, &c);
+    enter_by(b, &c);
 }
 
 static void jump(struct bench *b, uint64_t stack, uint64_t a0)
@@ -73,6 +96,7 @@ static void leave(struct bench *b, uint64_t stack, uint64_t value)
 {
     struct data_call c = call_at(b, 0, stack, value, 0);
     data_left(b->calls, &c);
+    b->open_count -= innermost(b, stack) == stack;
 }
 
 static uint64_t address_of(const struct bench *b, const char *name)
@@ -137,6 +161,51 @@ static void paths_of_copies_are_the_originals(void **state)
     end(&b);
 }
 
+/* By another way that rbp leads, or with another caller, it is another path. */
+static void paths_are_known_by_their_words(void **state)
+{
+    (void)state;
+    struct bench b = start(NULL, 0);
+    b.words[0] = first_return(&b, "build");
+    b.words[2] = first_return(&b, "main");
+    enter(&b, "malloc", STACK, 100, 0);
+    assert_null(b.path); /* of a copy that is cut one cannot tell */
+    leave(&b, STACK, HEAP);
+    struct data_call c = call_at(&b, number_of("malloc"), STACK, 100, 0);
+    uint64_t words[DATA_COPY_BYTES / 8] = {b.words[0], 7, b.words[2]};
+    c.copy = (const uint8_t *)words;
+    c.copy_bytes = sizeof words;
+    const struct data_path *path = enter_by(&b, &c);
+    assert_non_null(path);
+    assert_true(path->is_new);
+    assert_int_equal(path->number, 1);
+    assert_true(path->are_count >= 2);
+    assert_int_equal(path->are[0].value, words[0]);
+    assert_int_equal(path->are[1].offset, 16);
+    assert_int_equal(path->are[1].value, words[2]);
+    assert_true(path->bytes >= 24 && path->bytes <= sizeof words);
+    leave(&b, STACK, HEAP + 4096);
+    words[1] = 8; /* which nobody looks at */
+    c.stack = STACK - 4096;
+    path = enter_by(&b, &c);
+    assert_int_equal(path->number, 1);
+    assert_false(path->is_new);
+    leave(&b, STACK - 4096, HEAP + 8192);
+    words[2] = 0;
+    assert_int_equal(enter_by(&b, &c)->number, 2);
+    leave(&b, STACK - 4096, HEAP + 16384);
+    c.copy_bytes = 0;
+    for (c.path = 1; c.path < 4; c.path++) {
+        assert_null(enter_by(&b, &c));
+        leave(&b, STACK - 4096, HEAP + 65536 * c.path);
+    }
+    assert_int_equal(at(&b, HEAP + 65536)->id, at(&b, HEAP)->id);
+    assert_int_equal(at(&b, HEAP + 2 * 65536)->id, at(&b, HEAP + 16384)->id);
+    assert_int_equal(at(&b, HEAP + 3 * 65536)->path_len, 0); /* there is none such */
+    assert_int_equal(data_calls_lost(b.calls)->unmatched, 0);
+    end(&b);
+}
+
 static void functions_give_and_take(void **state)
 {
     (void)state;
@@ -167,12 +236,12 @@ static void what_is_stored_is_read_from_the_stack(void **state)
     struct bench b = start(NULL, 0);
     struct data_call c = call_at(&b, number_of("posix_memalign"), STACK, STACK + 80, 64);
     c.arguments[2] = 256;
-    data_entered(b.calls, &c);
+    enter_by(&b, &c);
     b.words[10] = HEAP;
     leave(&b, STACK, 0);
     assert_int_equal(at(&b, HEAP + 255)->live_bytes, 256);
     c.arguments[0] = HEAP; /* not there */
-    data_entered(b.calls, &c);
+    enter_by(&b, &c);
     leave(&b, STACK, 0);
     assert_int_equal(data_calls_lost(b.calls)->unread, 1);
     end(&b);
@@ -204,7 +273,6 @@ static void calls_that_do_not_return_are_forgotten(void **state)
     (void)state;
     struct bench b = start(NULL, 0);
     enter(&b, "_Znwm", STACK - 64, 1ull << 60, 0); /* allocates the exception */
-    b.words[8] = b.words[0];
     enter(&b, "malloc", STACK - 128, 136, 0);
     leave(&b, STACK - 128, HEAP + 4096);
     assert_int_equal(at(&b, HEAP + 4096)->bytes, 136);
@@ -235,11 +303,10 @@ static void cleared_memory_is_handed_on(void **state)
     enter(&b, "malloc", STACK, 10, 0);
     leave(&b, STACK, HEAP + 128);
     assert_int_equal(at(&b, HEAP + 128)->bytes, 118);
-    enter(&b, "malloc", STACK, 11, 0); /* nor of this one; its caller returns, */
-    b.words[20] = 1;                   /* and another one calls from further down */
-    struct data_call deep = call_at(&b, number_of("malloc"), STACK - 80, 12, 0);
-    b.words[10] = 2; /* where the return address was */
-    data_entered(b.calls, &deep);
+    enter(&b, "malloc", STACK, 11,
+          0); /* nor of this one; its caller returns, and another one calls from further down */
+    b.open_count = 0;
+    enter(&b, "malloc", STACK - 80, 12, 0);
     leave(&b, STACK - 80, HEAP + 144);
     assert_int_equal(at(&b, HEAP + 144)->bytes, 130);
     assert_int_equal(data_calls_lost(b.calls)->unmatched, 2);
@@ -253,7 +320,7 @@ static void allocators_of_the_program_lie_upon_malloc(void **state)
     struct bench b = start(own, 2);
     uint32_t pool_get = (uint32_t)data_watched_count();
     struct data_call c = call_at(&b, pool_get, STACK, 7, 24);
-    data_entered(b.calls, &c);
+    enter_by(&b, &c);
     enter(&b, "malloc", STACK - 48, 4096, 0); /* what it hands out of */
     leave(&b, STACK - 48, HEAP);
     leave(&b, STACK, HEAP + 16);
@@ -261,7 +328,7 @@ static void allocators_of_the_program_lie_upon_malloc(void **state)
     assert_int_equal(at(&b, HEAP + 16)->bytes, 24);
     assert_int_equal(at(&b, HEAP + 40)->bytes, 4096);
     c = call_at(&b, pool_get + 1, STACK, HEAP + 16, 0); /* what one gave another one takes */
-    data_entered(b.calls, &c);
+    enter_by(&b, &c);
     assert_int_equal(at(&b, HEAP + 16)->bytes, 4096);
     assert_int_equal(data_lost(b.d)->frees, 0);
     end(&b);
@@ -346,6 +413,7 @@ int main(int argc, char **argv)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(stacks_are_paths),
         cmocka_unit_test(paths_of_copies_are_the_originals),
+        cmocka_unit_test(paths_are_known_by_their_words),
         cmocka_unit_test(functions_give_and_take),
         cmocka_unit_test(what_is_stored_is_read_from_the_stack),
         cmocka_unit_test(what_is_handed_on_is_one_block),

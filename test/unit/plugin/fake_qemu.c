@@ -112,3 +112,8 @@ void watch_instruction(struct qemu_plugin_insn *insn, const struct insn *i, stru
 }
 void watch_register(void) {}
 void plugin_mark(struct qemu_plugin_insn *insn, uint16_t mark) { (void)insn, (void)mark; }
+void calls_instruction(struct qemu_plugin_insn *insn, const struct insn *i, struct segment *s, uint64_t function)
+{
+    (void)insn, (void)i, (void)s, (void)function;
+}
+void calls_add(struct row *caller, struct row *callee, uint64_t times) { (void)caller, (void)callee, (void)times; }
