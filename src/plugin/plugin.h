@@ -112,9 +112,10 @@ struct segment {               /* instructions of which all are executed or none
 };
 struct site { /* an instruction that reaches memory */
     struct row *row;
-    qemu_plugin_meminfo_t load, store; /* what the emulator said of it; 0: nothing so far */
+    qemu_plugin_meminfo_t load, store; /* what the emulator said of it; all ones: nothing so far */
     uint16_t load_bytes, store_bytes;
     bool is_kernel, is_left_out, is_modify;
+    bool is_quick; /* most of its accesses need nothing but to be counted */
 };
 void segments_translate(struct qemu_plugin_tb *tb);
 /* The instruction at this address faulted: it was begun, and will be again. */
@@ -139,8 +140,10 @@ extern struct machine *model_machine;
 int model_make(void); /* in place of what an earlier call made; -1 after one line */
 /* An instruction more is in the segment, `at` bytes behind its begin. */
 void model_append(struct segment *s, unsigned at, size_t len);
-void model_finish(struct segment *s);  /* it has all its instructions */
-bool model_leaves_out(bool is_kernel); /* references of that mode reach no cache */
+void model_finish(struct segment *s);                /* it has all its instructions */
+bool model_leaves_out(bool is_kernel);               /* references of that mode reach no cache */
+bool model_is_quick(bool is_kernel, bool is_modify); /* of a site */
+void model_forget_space(void);                       /* system_space is another */
 void model_segment(unsigned vcpu, void *segment);
 void model_segment_and_count(unsigned vcpu, void *segment);
 void model_access(unsigned vcpu, qemu_plugin_meminfo_t info, uint64_t vaddr, void *site);

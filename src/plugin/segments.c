@@ -82,8 +82,11 @@ static void add_site(struct qemu_plugin_insn *insn, const struct insn *i, const 
 {
     struct site *site = ARENA_NEW(made.arena, struct site);
     *site = (struct site){.row = s->row,
+                          .load = UINT32_MAX,
+                          .store = UINT32_MAX,
                           .is_kernel = s->is_kernel,
                           .is_left_out = model_leaves_out(s->is_kernel),
+                          .is_quick = model_is_quick(s->is_kernel, i->is_modify),
                           .is_modify = i->is_modify};
     qemu_plugin_register_vcpu_mem_cb(insn, model_access, QEMU_PLUGIN_CB_NO_REGS, QEMU_PLUGIN_MEM_RW, site);
 }
