@@ -61,6 +61,7 @@ struct monster_result {
     const char *machine, *caches;                  /* NULL: counted only */
     VEC(const char *) levels;                      /* names; of those nearest to each side both */
     int level_of[2][WIRE_LEVELS_MAX];              /* data, code: which misses are levels[i]'s; -1: none */
+    uint64_t code_cache;                           /* bytes of the nearest one of instructions; 0: unknown */
     double width, ghz;
     unsigned shift;    /* an instruction takes 1 << shift ns of the guest's clock */
     uint64_t clock_ns; /* of that, from begin to end */
@@ -147,6 +148,7 @@ struct monster_options {
     const char *const *programs; /* of state machines: files, or names of those that are built in */
     size_t program_count;
     const char *maps;   /* policies of mapping pages, with commas; NULL: none */
+    const char *place;  /* result whose calls place the kernel's functions, of policies with +place; NULL: none */
     bool analyser;      /* with the limits of 1992 */
     uint64_t memory_mb; /* 0: as much as the files need, and 512 */
     double limit_s;     /* 0: 600 */

@@ -6,7 +6,7 @@
 
 #include "order/order.h"
 
-enum { SHOWN = 5 };
+enum { SHOWN = 5, USUAL_CACHE = 1 << 16 /* bytes, where no machine says its own */ };
 
 /* ---- which program ---- */
 
@@ -98,7 +98,7 @@ size_t monster_order(const struct monster_result *r, const char *path, uint32_t 
         if (node_of[c->caller] && node_of[c->callee])
             VEC_PUSH(&arcs, ((struct order_arc){node_of[c->caller] - 1, node_of[c->callee] - 1, c->count}));
     }
-    order_nodes(nodes.data, n, arcs.data, arcs.len, 0, out);
+    order_nodes(nodes.data, n, arcs.data, arcs.len, r->code_cache ? r->code_cache : USUAL_CACHE, out);
     for (size_t i = 0; i < n; i++)
         out[i] = function_of[out[i]];
     VEC_FREE(&nodes);

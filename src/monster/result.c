@@ -169,6 +169,12 @@ static int take_map(struct reader *p, char *rest)
     return 0;
 }
 
+static int take_code_cache(struct reader *p, char *rest)
+{
+    p->r->code_cache = take_number(&rest, 10);
+    return 0;
+}
+
 static int take_calls(struct reader *p, char *rest)
 {
     (void)rest;
@@ -281,8 +287,8 @@ static const struct {
     {"shift", take_shift},     {"clock", take_clock_ns},  {"end", take_end},           {"total", take_total},
     {"process", take_process}, {"columns", take_columns}, {"function", take_function}, {"whole", take_whole},
     {"map", take_map},         {"program", take_program}, {"counter", take_counter},   {"timer", take_timer},
-    {"traced", take_traced},   {"trace", take_trace},     {"disk", take_disk},         {"calls", take_calls},
-    {"call", take_call},
+    {"traced", take_traced},   {"trace", take_trace},     {"disk", take_disk},         {"code-cache", take_code_cache},
+    {"calls", take_calls},     {"call", take_call},
 };
 
 static int take_line(struct reader *p, char *line)

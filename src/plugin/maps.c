@@ -3,7 +3,8 @@
  * addresses whose frames that policy chose (Kessler and Hill 1990; Part II of the paper, 3.1). A frame is chosen when a
  * process first reaches a page of user addresses; pages of the kernel stay in the frames that they have.
  *
- * With POLICY+kernel=N the first N bins are the kernel's alone: its pages are in them, those of programs in the others.
+ * With POLICY+place fetches of the kernel are from where placed.c has its functions. With POLICY+kernel=N the first N
+ * bins are the kernel's alone: its pages are in them, those of programs in the others.
  *
  * Most references are to what all mappings have, as the line that was used last of its set, where they change nothing.
  * One table in front of all, by physical lines of data, holds lines of which that is sure: each that a mapping's filter
@@ -36,7 +37,9 @@ struct space {                 /* of addresses: what its policy knows of it */
     uint32_t next_bin, *pages; /* pages: in each bin */
 };
 struct mapping {
+    const char *name;
     enum policy policy;
+    bool is_placed;    /* the kernel's functions are where placed.c has them */
     uint32_t reserved; /* bins for the kernel, the first ones; 0: its pages are where they are */
     struct cache *cache;
     struct filter code, data;
@@ -69,11 +72,14 @@ static uint32_t bins_of(const struct cache_config *k)
     return (uint32_t)min_u64(most, 1 << 16);
 }
 
-/* "hop", "hop+kernel=4". -1: no such policy. */
-static int policy_named(const char *name, uint32_t *reserved)
+/* "hop", "hop+kernel=4", "hop+place". -1: no such policy. */
+static int policy_named(const char *name, struct mapping *m)
 {
     size_t len = strcspn(name, "+");
-    *reserved = name[len] ? (uint32_t)strtoul(name + len + strlen("+kernel="), NULL, 10) : 0;
+    const char *bins = strstr(name, "+kernel=");
+    m->name = xstrdup(name);
+    m->reserved = bins ? (uint32_t)strtoul(bins + strlen("+kernel="), NULL, 10) : 0;
+    m->is_placed = strstr(name, "+place") != NULL;
     for (int i = 0; i < MAP_COUNT; i++)
         if (strlen(names[i]) == len && strncmp(names[i], name, len) == 0)
             return i;
@@ -109,7 +115,7 @@ int maps_make(const struct cache_config *config)
         the.is_inclusive |= config->levels[i].inclusion == CACHE_INCLUSIVE;
     for (char *name = strtok_r(list, ",", &state); name; name = strtok_r(NULL, ",", &state)) {
         struct mapping m = {.chance = {1}};
-        int policy = policy_named(name, &m.reserved);
+        int policy = policy_named(name, &m);
         if (policy < 0)
             return diag_error("there is no mapping policy '%s'", name);
         if (m.reserved >= the.bins && m.reserved)
@@ -264,19 +270,13 @@ static bool reach(struct mapping *m, uint64_t address, unsigned bytes, enum cach
     return missed;
 }
 
-/* Of code a line each, so that all lines that a fetch lacks count. Whether no mapping changed by it. */
-static bool reach_all(uint64_t physical, unsigned bytes, enum cache_kind kind, bool is_kernel)
+static void reach_all(uint64_t physical, unsigned bytes, enum cache_kind kind, bool is_kernel)
 {
     enum cache_kind counted = kind == CACHE_MODIFY ? CACHE_READ : kind;
-    bool had_all = true;
     for (size_t i = 0; i < the.all.len; i++) {
         struct mapping *m = &the.all.data[i];
-        const struct filter *f = kind == CACHE_FETCH ? &m->code : &m->data;
-        uint64_t address = mapped(m, physical);
-        had_all &= filter_hits(f, address, bytes, kind == CACHE_WRITE || kind == CACHE_MODIFY);
-        m->misses[is_kernel][counted] += reach(m, address, bytes, kind);
+        m->misses[is_kernel][counted] += reach(m, mapped(m, physical), bytes, kind);
     }
-    return had_all;
 }
 
 /* A line of data that all mappings have after a reference to it. */
@@ -304,17 +304,30 @@ void maps_reach(uint64_t physical, unsigned bytes, enum cache_kind kind, bool is
         note_in_front(line);
 }
 
+/* Of code a line each, so that all lines that a fetch lacks count. Whether the mapping had them all. */
+static bool fetch(struct mapping *m, const struct segment *s)
+{
+    unsigned shift = m->code.shift;
+    uint64_t begin = m->is_placed ? s->placed : s->physical;
+    bool had_all = (begin + s->bytes - 1) >> the.block_shift <= (begin >> the.block_shift) + 1;
+    for (uint64_t line = begin >> shift; line <= (begin + s->bytes - 1) >> shift; line++) {
+        uint64_t address = mapped(m, line << shift);
+        had_all &= filter_has(&m->code, address >> shift);
+        m->misses[s->is_kernel][CACHE_FETCH] += reach(m, address, 1, CACHE_FETCH);
+    }
+    return had_all;
+}
+
 void maps_fetch(struct segment *s)
 {
-    uint64_t end = s->physical + s->bytes - 1;
-    unsigned shift = the.all.data[0].code.shift;
-    bool had_all = the.has_front && (end >> the.block_shift) - (s->physical >> the.block_shift) < 2;
     maps_note(s->vaddr, s->physical);
-    uint64_t stamp = *changes_of(s->physical) + *changes_of(end) + 1;
+    uint64_t stamp = 1 + *changes_of(s->physical) + *changes_of(s->physical + s->bytes - 1) + *changes_of(s->placed) +
+                     *changes_of(s->placed + s->bytes - 1);
+    bool had_all = the.has_front;
     if (s->maps_stamp == stamp)
         return;
-    for (uint64_t line = s->physical >> shift; line <= end >> shift; line++)
-        had_all &= reach_all(line << shift, 1, CACHE_FETCH, s->is_kernel);
+    for (size_t i = 0; i < the.all.len; i++)
+        had_all &= fetch(&the.all.data[i], s);
     s->maps_stamp = had_all ? stamp : 0;
 }
 
@@ -322,9 +335,7 @@ void maps_write(FILE *f)
 {
     for (size_t i = 0; i < the.all.len; i++) {
         const struct mapping *m = &the.all.data[i];
-        fprintf(f, "map %s", names[m->policy]);
-        if (m->reserved)
-            fprintf(f, "+kernel=%u", m->reserved);
+        fprintf(f, "map %s", m->name);
         for (int k = 0; k < 2; k++)
             for (int kind = 0; kind < CACHE_KIND_COUNT; kind++)
                 fprintf(f, " %llu", (unsigned long long)m->misses[k][kind]);

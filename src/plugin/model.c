@@ -547,6 +547,11 @@ void model_write(FILE *f)
     fprintf(f, "machine %s\ncaches %s\nlevels", model_machine->name, caches.data);
     for (unsigned i = 0; i < the.config.count; i++)
         fprintf(f, " %s:%d:%d", cache_level_name(&the.config, i, name), the.column[0][i], the.column[1][i]);
+    for (unsigned i = 0; i < the.config.count; i++)
+        if (the.config.levels[i].side & CACHE_CODE) {
+            fprintf(f, "\ncode-cache %llu", (unsigned long long)the.config.levels[i].size_bytes);
+            break;
+        }
     fprintf(f, "\nwidth %g\nghz %g\n", model_machine->max_issue, model_machine->tsc_ghz);
     str_free(&caches);
 }

@@ -9,7 +9,8 @@
  *   segments.c  translated code into cells  system.c   the guest's processes and exceptions
  *   model.c     references into stalls      float.c    long operations into interlocks
  *   result.c    the result as text          plugin.c   the phases: waiting, counting, done
- *   calls.c     who calls whom              filter.h   lines that caches need not hear of
+ *   calls.c     who calls whom              placed.c   the kernel's functions at other addresses
+ *   maps.c      mappings of pages           filter.h   lines that caches need not hear of
  */
 #ifndef MTOOL_PLUGIN_PLUGIN_H
 #define MTOOL_PLUGIN_PLUGIN_H
@@ -25,6 +26,7 @@
 struct settings {                 /* texts live as long as the process */
     const char *output, *streams; /* file of the result; folder of the streams' files */
     const char *symbols, *modules;
+    const char *placed;                    /* list of the kernel's functions in the order of a placement; NULL: none */
     const char *maps;                      /* policies, with commas; NULL: none */
     const char *machine;                   /* NULL: count only */
     VEC(const char *) programs;            /* files of state machines */
@@ -102,6 +104,7 @@ struct segment {               /* instructions of which all are executed or none
     bool is_kernel, may_fault, is_fetched; /* is_fetched: its lines reach the caches */
     uint8_t last_operations;
     uint64_t physical;
+    uint64_t placed;          /* physical, if the kernel's functions were placed */
     uint64_t maps_stamp;      /* as stamp, of all mappings, and 1; 0: unknown */
     struct row *row, *callee; /* callee: whom its last instruction calls, or jumps to; NULL: nobody, or it varies */
     uint64_t restarts, last;  /* last: address of the last instruction */
@@ -163,6 +166,12 @@ void maps_note(uint64_t vaddr, uint64_t physical);
 void maps_fetch(struct segment *s);
 void maps_reach(uint64_t physical, unsigned bytes, enum cache_kind kind, bool is_kernel);
 void maps_write(FILE *f);
+
+/* ---- placed.c ---- */
+
+int placed_read(void); /* behind places_read; -1 after one line */
+/* The physical address that the code at `vaddr` would have; `physical`, where it has. */
+uint64_t placed_address(uint64_t vaddr, uint64_t physical);
 
 /* ---- float.c ---- */
 

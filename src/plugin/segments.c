@@ -36,6 +36,7 @@ static void begin(struct segment *s, uint64_t vaddr, const void *host, uint64_t 
     s->vaddr = vaddr;
     s->is_kernel = (int64_t)vaddr < 0;
     s->physical = ram_address_of(host);
+    s->placed = placed_address(vaddr, s->physical);
     s->row = places_row(vaddr, host, function);
 }
 

@@ -109,6 +109,7 @@ int cmd_monster_run(const struct cmd_args *a)
                                 .programs = a->programs.all,
                                 .program_count = a->programs.count,
                                 .maps = a->maps,
+                                .place = a->place,
                                 .analyser = a->analyser,
                                 .memory_mb = a->memory,
                                 .limit_s = a->limit,

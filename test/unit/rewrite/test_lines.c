@@ -20,7 +20,6 @@
  * keeps in another order, holds whatever the nearest level does. */
 enum { LINES_A_PLACE = 8 };
 enum { THREADS = 6, CELLS = 3, REFERENCES = 6000, ROUNDS = 150, PIECES_MAX = 64, PAGE_BYTES = 4096 };
-#define DISTANCE (1ull << 40) /* of one thread's stream from the next one's */
 #define FLAG_DOWN 0x400ull
 
 static uint64_t state;
@@ -43,9 +42,13 @@ static void *map_at(uint64_t at, uint64_t bytes, int prot)
     return m;
 }
 
+/* Base of gs: how far the thread's stream is from the first one's; where the address sanitizer has no memory of its
+ * own. */
+static uint64_t distance(unsigned thread) { return thread ? (24ull << 40) + ((uint64_t)thread << 30) : 0; }
+
 static struct wire_stream *stream_of(unsigned thread)
 {
-    return (struct wire_stream *)(uintptr_t)(WIRE_STREAM_VADDR + thread * DISTANCE);
+    return (struct wire_stream *)(uintptr_t)(WIRE_STREAM_VADDR + distance(thread));
 }
 
 static int set_up(void **ctx)
@@ -60,7 +63,7 @@ static int set_up(void **ctx)
     runtime.text_vaddr = (uint64_t)(uintptr_t)code;
     map_at(WIRE_LINES_VADDR - WIRE_LINES_STREAMS_BYTES, WIRE_LINES_STREAMS_BYTES + WIRE_LINES_BYTES, PROT_READ);
     for (unsigned t = 0; t < THREADS; t++)
-        map_at(WIRE_STREAM_VADDR + t * DISTANCE, WIRE_STREAM_HEAD, PROT_READ);
+        map_at(WIRE_STREAM_VADDR + distance(t), WIRE_STREAM_HEAD, PROT_READ);
     return 0;
 }
 
@@ -78,7 +81,7 @@ static void begin(unsigned threads)
 /* As a site does: what it says below the stack pointer, flags at it. */
 static void call(unsigned thread, uint64_t entrance, uint64_t line, uint64_t says, uint64_t count, uint64_t flags)
 {
-    assert_int_equal(syscall(SYS_arch_prctl, ARCH_SET_GS, thread * DISTANCE), 0);
+    assert_int_equal(syscall(SYS_arch_prctl, ARCH_SET_GS, distance(thread)), 0);
     __asm__ volatile("lea -264(%%rsp), %%rsp\n\t"
                      "mov %1, -64(%%rsp)\n\t"
                      "mov %2, -72(%%rsp)\n\t"
