@@ -6,6 +6,11 @@
  * With POLICY+place fetches of the kernel are from where placed.c has its functions. With POLICY+kernel=N the first N
  * bins are the kernel's alone: its pages are in them, those of programs in the others.
  *
+ * Most references are to what all mappings have, as the line that was used last of its set, where they change nothing.
+ * One table in front of all, by physical lines of data, holds lines of which that is sure: each that a mapping's filter
+ * gives up is taken out of it. Of code it is counted by block of physical addresses how often something was given up,
+ * and a segment whose lines all mappings had keeps the sum.
+ *
  * A bin is what of a cache one frame can be in: the bytes of a way over those of a page. A chosen frame has the bin of
  * the policy and the number of the real one above it, so that two pages never share a line. */
 #include "plugin/plugin.h"
@@ -14,7 +19,7 @@
 
 #include "plugin/filter.h"
 
-enum { PAGE_SHIFT = 12 };
+enum { PAGE_SHIFT = 12, FRONT_LINES = 1 << 16, FRONT_BLOCKS = 1 << 16 };
 
 enum policy {
 #define MAP(id, name, text) MAP_##id,
@@ -51,6 +56,10 @@ static struct {
     uint64_t frames;
     uint32_t bins;
     bool is_inclusive;
+    uint64_t front[FRONT_LINES]; /* by line: (line + 1) << 1, and 1 if a store changes nothing either; 0: not known */
+    uint64_t changes[FRONT_BLOCKS]; /* by block of code */
+    unsigned block_shift;           /* of an address, to its block */
+    bool has_front;                 /* no line is longer than a page */
 } the;
 
 bool maps_are_wanted;
@@ -77,9 +86,28 @@ static int policy_named(const char *name, struct mapping *m)
     return -1;
 }
 
+static void unmake(void)
+{
+    for (size_t i = 0; i < the.all.len; i++) {
+        struct mapping *m = &the.all.data[i];
+        cache_free(m->cache);
+        filter_free(&m->code);
+        filter_free(&m->data);
+        free(m->bin);
+        map_fini(&m->space_of);
+        for (size_t k = 0; k < m->spaces.len; k++)
+            free(m->spaces.data[k].pages);
+        VEC_FREE(&m->spaces);
+    }
+    VEC_FREE(&the.all);
+    free(the.owner);
+    memset(&the, 0, sizeof the);
+}
+
 int maps_make(const struct cache_config *config)
 {
     char *list = xstrdup(settings.maps), *state = NULL;
+    unmake();
     the.frames = settings.ram_bytes >> PAGE_SHIFT;
     the.owner = xmalloc(the.frames * sizeof *the.owner);
     the.bins = bins_of(config);
@@ -100,8 +128,57 @@ int maps_make(const struct cache_config *config)
         VEC_PUSH(&the.all, m);
     }
     free(list);
+    the.block_shift = (unsigned)max_u64(FILTER_BLOCK_SHIFT, the.all.data[0].code.shift);
+    the.has_front = max_u64(the.block_shift, the.all.data[0].data.shift) <= PAGE_SHIFT;
     maps_are_wanted = true;
     return 0;
+}
+
+/* ---- in front of all mappings ---- */
+
+static uint64_t *front_of(uint64_t line) { return &the.front[line % FRONT_LINES]; }
+static uint64_t *changes_of(uint64_t physical) { return &the.changes[(physical >> the.block_shift) % FRONT_BLOCKS]; }
+
+/* Its data and code are elsewhere now, for some mapping. */
+static void forget_frame(uint64_t frame)
+{
+    uint64_t begin = frame << PAGE_SHIFT, end = begin + (1 << PAGE_SHIFT);
+    unsigned shift = the.all.data[0].data.shift;
+    for (uint64_t line = begin >> shift; the.has_front && line < end >> shift; line++)
+        if (*front_of(line) >> 1 == line + 1)
+            *front_of(line) = 0;
+    for (uint64_t at = begin; the.has_front && at < end; at += 1ull << the.block_shift)
+        (*changes_of(at))++;
+}
+
+static void forget_all(void)
+{
+    memset(the.front, 0, sizeof the.front);
+    for (size_t i = 0; i < FRONT_BLOCKS; i++)
+        the.changes[i]++;
+}
+
+/* The line comes into a mapping's filter: what it has in that place is not sure any more. */
+static void give_up(const struct filter *f, uint64_t line, bool is_code)
+{
+    uint64_t old = f->last[line & f->mask] >> 1;
+    if (!old || old == line + 1)
+        return;
+    uint64_t address = (old - 1) << f->shift, frame = (address >> PAGE_SHIFT) / the.bins;
+    uint64_t physical = frame << PAGE_SHIFT | (address & ((1 << PAGE_SHIFT) - 1));
+    if (is_code)
+        (*changes_of(physical))++;
+    else if (*front_of(physical >> f->shift) >> 1 == (physical >> f->shift) + 1)
+        *front_of(physical >> f->shift) = 0;
+}
+
+static bool front_has(uint64_t physical, unsigned bytes, bool stores)
+{
+    unsigned shift = the.all.data[0].data.shift;
+    for (uint64_t line = physical >> shift; line <= (physical + bytes - 1) >> shift; line++)
+        if (*front_of(line) >> 1 != line + 1 || (stores && !(*front_of(line) & 1)))
+            return false;
+    return true;
 }
 
 /* ---- frames ---- */
@@ -160,6 +237,7 @@ void maps_note(uint64_t vaddr, uint64_t physical)
         s->pages[bin]++;
         m->bin[frame] = bin + 1; /* 0: the frame's own */
     }
+    forget_frame(frame);
 }
 
 static uint64_t mapped(const struct mapping *m, uint64_t physical)
@@ -173,21 +251,26 @@ static uint64_t mapped(const struct mapping *m, uint64_t physical)
 
 static bool reach(struct mapping *m, uint64_t address, unsigned bytes, enum cache_kind kind)
 {
-    struct filter *f = kind == CACHE_FETCH ? &m->code : &m->data;
-    bool stores = kind == CACHE_WRITE || kind == CACHE_MODIFY;
+    bool is_code = kind == CACHE_FETCH, stores = kind == CACHE_WRITE || kind == CACHE_MODIFY;
+    struct filter *f = is_code ? &m->code : &m->data;
     if (filter_hits(f, address, bytes, stores))
         return false;
+    for (uint64_t line = address >> f->shift; line <= (address + bytes - 1) >> f->shift; line++)
+        give_up(f, line, is_code);
+    if (f->is_whole)
+        return filter_reach(f, address, bytes);
     struct cache_ref ref = {.address = address, .bytes = (uint16_t)bytes, .kind = (uint8_t)kind};
     bool missed = cache_reach(m->cache, &ref) != 0;
     if (missed && the.is_inclusive) {
         filter_forget(&m->code);
         filter_forget(&m->data);
+        forget_all();
     }
     filter_used(f, address, bytes, stores);
     return missed;
 }
 
-void maps_reach(uint64_t physical, unsigned bytes, enum cache_kind kind, bool is_kernel)
+static void reach_all(uint64_t physical, unsigned bytes, enum cache_kind kind, bool is_kernel)
 {
     enum cache_kind counted = kind == CACHE_MODIFY ? CACHE_READ : kind;
     for (size_t i = 0; i < the.all.len; i++) {
@@ -196,15 +279,56 @@ void maps_reach(uint64_t physical, unsigned bytes, enum cache_kind kind, bool is
     }
 }
 
-/* Of code a line each, so that all lines that a fetch lacks count. */
-void maps_fetch(const struct segment *s, unsigned shift)
+/* A line of data that all mappings have after a reference to it. */
+static void note_in_front(uint64_t line)
 {
+    unsigned shift = the.all.data[0].data.shift;
+    bool hides_stores = true;
     for (size_t i = 0; i < the.all.len; i++) {
-        struct mapping *m = &the.all.data[i];
-        uint64_t begin = m->is_placed ? s->placed : s->physical;
-        for (uint64_t line = begin >> shift; line <= (begin + s->bytes - 1) >> shift; line++)
-            m->misses[s->is_kernel][CACHE_FETCH] += reach(m, mapped(m, line << shift), 1, CACHE_FETCH);
+        const struct mapping *m = &the.all.data[i];
+        uint64_t address = mapped(m, line << shift);
+        if (!filter_hits(&m->data, address, 1, false))
+            return;
+        hides_stores &= filter_hits(&m->data, address, 1, true) || m->data.is_whole;
     }
+    *front_of(line) = (line + 1) << 1 | hides_stores;
+}
+
+void maps_reach(uint64_t physical, unsigned bytes, enum cache_kind kind, bool is_kernel)
+{
+    unsigned shift = the.all.data[0].data.shift;
+    if (the.has_front && front_has(physical, bytes, kind == CACHE_WRITE || kind == CACHE_MODIFY))
+        return;
+    reach_all(physical, bytes, kind, is_kernel);
+    for (uint64_t line = physical >> shift; the.has_front && line <= (physical + bytes - 1) >> shift; line++)
+        note_in_front(line);
+}
+
+/* Of code a line each, so that all lines that a fetch lacks count. Whether the mapping had them all. */
+static bool fetch(struct mapping *m, const struct segment *s)
+{
+    unsigned shift = m->code.shift;
+    uint64_t begin = m->is_placed ? s->placed : s->physical;
+    bool had_all = (begin + s->bytes - 1) >> the.block_shift <= (begin >> the.block_shift) + 1;
+    for (uint64_t line = begin >> shift; line <= (begin + s->bytes - 1) >> shift; line++) {
+        uint64_t address = mapped(m, line << shift);
+        had_all &= filter_has(&m->code, address >> shift);
+        m->misses[s->is_kernel][CACHE_FETCH] += reach(m, address, 1, CACHE_FETCH);
+    }
+    return had_all;
+}
+
+void maps_fetch(struct segment *s)
+{
+    maps_note(s->vaddr, s->physical);
+    uint64_t stamp = 1 + *changes_of(s->physical) + *changes_of(s->physical + s->bytes - 1) + *changes_of(s->placed) +
+                     *changes_of(s->placed + s->bytes - 1);
+    bool had_all = the.has_front;
+    if (s->maps_stamp == stamp)
+        return;
+    for (size_t i = 0; i < the.all.len; i++)
+        had_all &= fetch(&the.all.data[i], s);
+    s->maps_stamp = had_all ? stamp : 0;
 }
 
 void maps_write(FILE *f)

@@ -13,6 +13,7 @@
 #include "machine/machine.h"
 #include "plugin/filter.h"
 
+#define NO_PAGE UINT64_MAX
 enum { MEMO_PAGES = 4096, PAGE_SHIFT = 12, WORD = 8, BUFFER_MAX = 256, TLB_PLACES = 1024 };
 
 bool model_is_wanted, model_missed_data, model_missed_tlb;
@@ -35,9 +36,8 @@ static struct {
     uint32_t uncached, tlb_penalty, tlb_far_penalty;
     bool tlb_is_random, tlb_is_known; /* is_known: of a page it is told when it goes */
     uint64_t tlb_age, code_page, data_page, kernel_page;
-    uint64_t code_age, code_space; /* of the TLB, and of addresses, when code was last looked up in it */
-    uint64_t tlb_has[TLB_PLACES];  /* of a page that is in the TLB for sure its address there, and 1 */
-    double per_operation;          /* cycles */
+    uint64_t tlb_has[TLB_PLACES]; /* of a page that is in the TLB for sure its address there, and 1 */
+    double per_operation;         /* cycles */
     double stalls;
     double done[BUFFER_MAX], last_done; /* write buffer: when each entry has been written */
     uint64_t last_written;              /* its page */
@@ -115,6 +115,7 @@ static void make_tlb(const struct machine *m)
     the.tlb_is_known = the.tlb_is_random && the.tlb_config.count == 1;
     the.tlb = the.tlb_config.count ? cache_new(&the.tlb_config, false) : NULL;
     the.tlb_age = the.tlb ? 1 : 0; /* without one all is in it */
+    the.code_page = the.data_page = the.tlb_is_random ? NO_PAGE : 0;
 }
 
 static void unmake(void)
@@ -180,6 +181,11 @@ void model_stall(struct row *row, bool is_kernel, enum wire_column cause, double
 }
 
 /* ---- misses ---- */
+
+bool model_is_quick(bool is_kernel, bool is_modify)
+{
+    return the.data.last && !is_modify && !model_leaves_out(is_kernel) && !maps_are_wanted;
+}
 
 bool model_leaves_out(bool is_kernel) { return is_kernel ? settings.user_only : settings.kernel_only; }
 
@@ -247,6 +253,7 @@ static void reach_tlb(struct row *row, bool is_kernel, uint64_t vaddr, enum cach
     if (the.tlb_is_known && cache_evicted(the.tlb, &gone) && *tlb_place(gone) == (gone | 1))
         *tlb_place(gone) = 0;
     the.tlb_age++;
+    model_forget_space();
     model_missed_tlb = true;
     row->of[WIRE_TLB_MISSES]++;
     model_stall(row, is_kernel, WIRE_STALL_TLB, missed & 2 ? the.tlb_far_penalty : the.tlb_penalty);
@@ -256,9 +263,10 @@ static void reach_tlb(struct row *row, bool is_kernel, uint64_t vaddr, enum cach
 static void pass_tlb(const struct site *s, uint64_t vaddr, bool stores, struct memo *m)
 {
     uint64_t page = vaddr >> PAGE_SHIFT;
-    if (!the.tlb_is_random && the.data_page == page)
+    if (the.data_page == page)
         return;
-    the.data_page = page;
+    if (!the.tlb_is_random)
+        the.data_page = page;
     reach_tlb(s->row, s->is_kernel, vaddr, stores ? CACHE_WRITE : CACHE_READ);
     m->tlb_age = the.tlb_is_random ? the.tlb_age : 0;
 }
@@ -266,13 +274,17 @@ static void pass_tlb(const struct site *s, uint64_t vaddr, bool stores, struct m
 static void pass_tlb_of_code(const struct segment *s)
 {
     uint64_t page = s->vaddr >> PAGE_SHIFT;
-    if (!the.tlb || (the.code_page == page &&
-                     (!the.tlb_is_random || (the.code_age == the.tlb_age && the.code_space == system_space))))
+    if (the.code_page == page)
         return;
-    reach_tlb(s->row, s->is_kernel, s->vaddr, CACHE_FETCH);
+    if (the.tlb)
+        reach_tlb(s->row, s->is_kernel, s->vaddr, CACHE_FETCH);
     the.code_page = page;
-    the.code_age = the.tlb_age;
-    the.code_space = system_space;
+}
+
+void model_forget_space(void)
+{
+    if (the.tlb_is_random)
+        the.code_page = NO_PAGE;
 }
 
 __attribute__((noinline)) static struct memo *ask_page(qemu_plugin_meminfo_t info, uint64_t vaddr, struct memo *m)
@@ -313,12 +325,6 @@ bool model_missed_fetch(const struct segment *s, unsigned at, size_t len)
         if (the.missed_lines >> k & 1)
             return true;
     return false;
-}
-
-static void fetch_mapped(const struct segment *s)
-{
-    maps_note(s->vaddr, s->physical);
-    maps_fetch(s, the.code.shift);
 }
 
 /* All instructions of the segment are known. */
@@ -368,20 +374,33 @@ __attribute__((noinline)) static void fetch(struct segment *s)
 
 static bool hits_again(const struct segment *s) { return s->blocks[0] && s->stamp == *s->blocks[0] + *s->blocks[1]; }
 
-void model_segment(unsigned vcpu, void *segment)
+__attribute__((noinline)) static void run_segment(struct segment *s)
 {
-    struct segment *s = segment;
-    (void)vcpu;
-    the.missed_lines = 0;
     if (s->slow_count && plugin_is_counting)
         float_run(s, model_now());
     if (!s->is_fetched || !plugin_is_counting)
         return;
     pass_tlb_of_code(s);
     if (maps_are_wanted)
-        fetch_mapped(s);
+        maps_fetch(s);
     if (!hits_again(s))
         fetch(s);
+}
+
+/* Nothing but its lines is asked for, and nothing changes by that. */
+static bool is_quick(const struct segment *s)
+{
+    return !s->slow_count && s->is_fetched && the.code_page == s->vaddr >> PAGE_SHIFT && hits_again(s) &&
+           !maps_are_wanted;
+}
+
+void model_segment(unsigned vcpu, void *segment)
+{
+    struct segment *s = segment;
+    (void)vcpu;
+    the.missed_lines = 0;
+    if (!is_quick(s))
+        run_segment(s);
 }
 
 /* In place of additions in line, where nothing asks in between. */
@@ -399,8 +418,6 @@ void model_segment_and_count(unsigned vcpu, void *segment)
 static void store(struct row *row, bool is_kernel, uint64_t address, unsigned bytes, unsigned missed)
 {
     bool is_near = address >> PAGE_SHIFT == the.last_written;
-    if (!the.entries)
-        return;
     double now = model_now(), takes = is_near ? the.drain_page : the.drain;
     if (missed && !the.is_buffered)
         takes = later(takes, the.penalty[0][missed]);
@@ -436,9 +453,9 @@ static void count_reference(const struct site *s, uint64_t address, unsigned byt
         model_missed_data = true;
         count_misses(s->row, missed, 0, stores ? WIRE_WRITE_MISSES : WIRE_READ_MISSES);
     }
-    if (stores)
+    if (stores && the.entries)
         store(s->row, s->is_kernel, address, bytes, missed);
-    else if (missed)
+    else if (missed && !stores)
         model_stall(s->row, s->is_kernel, WIRE_STALL_READ, the.penalty[0][missed]);
 }
 
@@ -458,14 +475,12 @@ static void reach_device(const struct site *s, bool stores)
         model_stall(s->row, s->is_kernel, WIRE_STALL_UNCACHED, the.uncached);
 }
 
-void model_access(unsigned vcpu, qemu_plugin_meminfo_t info, uint64_t vaddr, void *site)
+__attribute__((noinline)) static void access_any(struct site *s, qemu_plugin_meminfo_t info, uint64_t vaddr)
 {
-    struct site *s = site;
     bool stores = info == s->store || (info != s->load && learn(s, info));
     unsigned bytes = stores ? s->store_bytes : s->load_bytes;
-    (void)vcpu;
     bool is_processors = !s->is_kernel && (int64_t)vaddr < 0; /* an exception's frame: no instruction's */
-    if (is_processors || !plugin_is_counting)
+    if (is_processors || s->is_left_out || !plugin_is_counting)
         return;
     model_missed_data = model_missed_tlb = false;
     struct memo *m = memo_of(info, vaddr);
@@ -485,6 +500,41 @@ void model_access(unsigned vcpu, qemu_plugin_meminfo_t info, uint64_t vaddr, voi
                                 : CACHE_READ,
                    s->is_kernel);
     count_reference(s, settings.is_virtual ? vaddr : vaddr + m->distance, bytes, stores);
+}
+
+/* The data cache has it, nothing changes by it, and the page is one of those that are known and in the TLB. */
+static bool hits_quickly(uint64_t address, unsigned bytes, bool stores)
+{
+    const struct filter *f = &the.data;
+    if (!f->is_whole)
+        return filter_hits(f, address, bytes, stores);
+    uint64_t first = address >> f->shift, last = (address + bytes - 1) >> f->shift;
+    return last - first < 2 && filter_has(f, first) && filter_has(f, last);
+}
+
+/* Most accesses, on a way without calls; all others on that of access_any. */
+void model_access(unsigned vcpu, qemu_plugin_meminfo_t info, uint64_t vaddr, void *site)
+{
+    struct site *s = site;
+    const struct memo *m = &the.memo[(vaddr >> PAGE_SHIFT) % MEMO_PAGES];
+    bool stores = info == s->store;
+    unsigned bytes = stores ? s->store_bytes : s->load_bytes;
+    (void)vcpu;
+    if ((!stores && info != s->load) || !s->is_quick || !plugin_is_counting || m->page != (vaddr >> PAGE_SHIFT) + 1 ||
+        (m->tlb_age != the.tlb_age && the.data_page != vaddr >> PAGE_SHIFT) ||
+        (vaddr & ((1u << PAGE_SHIFT) - 1)) + bytes > 1u << PAGE_SHIFT || (!s->is_kernel && (int64_t)vaddr < 0)) {
+        access_any(s, info, vaddr);
+        return;
+    }
+    uint64_t address = settings.is_virtual ? vaddr : vaddr + m->distance;
+    if (!hits_quickly(address, bytes, stores)) {
+        access_any(s, info, vaddr);
+        return;
+    }
+    model_missed_data = model_missed_tlb = false;
+    s->row->of[stores ? WIRE_WRITES : WIRE_READS]++;
+    if (stores && the.entries)
+        store(s->row, s->is_kernel, address, bytes, 0);
 }
 
 void model_write(FILE *f)

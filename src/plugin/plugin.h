@@ -98,24 +98,27 @@ struct segment {               /* instructions of which all are executed or none
     uint64_t runs;             /* in line, or by the model */
     const uint64_t *blocks[2]; /* of the filter of code: where its lines are; NULL: not known so far */
     uint64_t stamp;            /* their sum when all lines were there */
-    struct row *row, *callee;  /* callee: whom its last instruction calls, or jumps to; NULL: nobody, or it varies */
-    uint64_t vaddr, physical; /* of the first byte */
+    uint64_t vaddr;            /* of the first byte */
+    uint32_t slow_count;
+    uint16_t bytes, instructions, operations;
+    bool is_kernel, may_fault, is_fetched; /* is_fetched: its lines reach the caches */
+    uint8_t last_operations;
+    uint64_t physical;
     uint64_t placed;          /* physical, if the kernel's functions were placed */
+    uint64_t maps_stamp;      /* as stamp, of all mappings, and 1; 0: unknown */
+    struct row *row, *callee; /* callee: whom its last instruction calls, or jumps to; NULL: nobody, or it varies */
     uint64_t restarts, last;  /* last: address of the last instruction */
     uint32_t before;          /* in the same place by hash of `last`, the segment that was made before; an index + 1 */
     uint64_t joined;          /* bit k: who first reaches its line k - 1 reaches into line k too */
-    uint16_t bytes, instructions, operations;
     uint8_t mix[WIRE_MIX_COUNT], last_mix[WIRE_MIX_COUNT];
-    uint8_t last_operations;
-    bool is_kernel, may_fault, is_fetched; /* is_fetched: its lines reach the caches */
     struct slow *slow;
-    unsigned slow_count;
 };
 struct site { /* an instruction that reaches memory */
     struct row *row;
-    qemu_plugin_meminfo_t load, store; /* what the emulator said of it; 0: nothing so far */
+    qemu_plugin_meminfo_t load, store; /* what the emulator said of it; all ones: nothing so far */
     uint16_t load_bytes, store_bytes;
-    bool is_kernel, is_modify;
+    bool is_kernel, is_left_out, is_modify;
+    bool is_quick; /* most of its accesses need nothing but to be counted */
 };
 void segments_translate(struct qemu_plugin_tb *tb);
 /* The instruction at this address faulted: it was begun, and will be again. */
@@ -140,8 +143,10 @@ extern struct machine *model_machine;
 int model_make(void); /* in place of what an earlier call made; -1 after one line */
 /* An instruction more is in the segment, `at` bytes behind its begin. */
 void model_append(struct segment *s, unsigned at, size_t len);
-void model_finish(struct segment *s);  /* it has all its instructions */
-bool model_leaves_out(bool is_kernel); /* references of that mode reach no cache */
+void model_finish(struct segment *s);                /* it has all its instructions */
+bool model_leaves_out(bool is_kernel);               /* references of that mode reach no cache */
+bool model_is_quick(bool is_kernel, bool is_modify); /* of a site */
+void model_forget_space(void);                       /* system_space is another */
 void model_segment(unsigned vcpu, void *segment);
 void model_segment_and_count(unsigned vcpu, void *segment);
 void model_access(unsigned vcpu, qemu_plugin_meminfo_t info, uint64_t vaddr, void *site);
@@ -156,10 +161,10 @@ void model_stall(struct row *row, bool is_kernel, enum wire_column cause, double
 /* ---- maps.c ---- */
 
 extern bool maps_are_wanted;
-int maps_make(const struct cache_config *config); /* -1 after one line */
+int maps_make(const struct cache_config *config); /* in place of what an earlier call made; -1 after one line */
 void maps_note(uint64_t vaddr, uint64_t physical);
+void maps_fetch(struct segment *s);
 void maps_reach(uint64_t physical, unsigned bytes, enum cache_kind kind, bool is_kernel);
-void maps_fetch(const struct segment *s, unsigned line_shift);
 void maps_write(FILE *f);
 
 /* ---- placed.c ---- */

@@ -82,7 +82,13 @@ static void finish(struct segment *s, struct qemu_plugin_insn *first)
 static void add_site(struct qemu_plugin_insn *insn, const struct insn *i, const struct segment *s)
 {
     struct site *site = ARENA_NEW(made.arena, struct site);
-    *site = (struct site){.row = s->row, .is_kernel = s->is_kernel, .is_modify = i->is_modify};
+    *site = (struct site){.row = s->row,
+                          .load = UINT32_MAX,
+                          .store = UINT32_MAX,
+                          .is_kernel = s->is_kernel,
+                          .is_left_out = model_leaves_out(s->is_kernel),
+                          .is_quick = model_is_quick(s->is_kernel, i->is_modify),
+                          .is_modify = i->is_modify};
     qemu_plugin_register_vcpu_mem_cb(insn, model_access, QEMU_PLUGIN_CB_NO_REGS, QEMU_PLUGIN_MEM_RW, site);
 }
 
@@ -92,7 +98,7 @@ static void add_model(struct qemu_plugin_insn *insn, const struct insn *i, struc
 {
     bool multiplies = i->mix[WIRE_MULDIV - WIRE_NOPS];
     bool reaches = i->x.loads || i->x.stores || i->mix[WIRE_SYSTEM - WIRE_NOPS];
-    if (reaches && !model_leaves_out(s->is_kernel))
+    if (reaches) /* also where it is left out: QEMU 7.2 would keep the hook of an instruction before */
         add_site(insn, i, s);
     if (i->special == INSN_MAPS_ANEW)
         qemu_plugin_register_vcpu_insn_exec_cb(insn, model_forget_pages, QEMU_PLUGIN_CB_NO_REGS, NULL);

@@ -89,6 +89,7 @@ static void look_at_current(void)
         memcpy(p.comm, comm, COMM - 1);
     if (mm)
         system_space = mm >> 6 & 0xfffff;
+    model_forget_space();
     watch_process(p.pid, p.comm);
     for (the.running = 0; the.running < the.all.len; the.running++)
         if (the.all.data[the.running].pid == p.pid && strcmp(the.all.data[the.running].comm, p.comm) == 0)

@@ -33,6 +33,7 @@ _Static_assert(WIRE_EVENT_ENTER == 1 && WIRE_EVENT_LEAVE == 2 && sizeof(struct w
 #define STREAM_DATA (WIRE_STREAM_VADDR - PAGE)
 
 _Static_assert(__builtin_offsetof(struct wire_stream, is_confined) == 76 &&
+                   __builtin_offsetof(struct wire_stream, is_alone) == 84 &&
                    __builtin_offsetof(struct wire_stream, stack_top) == 120,
                "rt_entry.S reads them");
 _Static_assert(__builtin_offsetof(struct wire_stream, touched) == 192 &&
@@ -272,6 +273,7 @@ static void begin(struct wire_stream *s, uint32_t thread, uint32_t drops)
     memset(s->second_written, 0, sizeof s->second_written);
     memset(s->swapped, 0, sizeof s->swapped);
     s->open_count = 0;
+    s->is_alone = 0;
     s->self = (uint64_t)s;
     s->thread = thread;
     s->fs = 0;
@@ -302,12 +304,13 @@ void rt_stream_thread(uint64_t delta, uint32_t nth)
         s->limit = s->put + FIRST_BYTES; /* so that its base is soon known */
 }
 
-/* What a thread has told so far goes out: what it tells later must not be held for earlier. */
+/* What a thread has told so far goes out: what it tells later must not be held for earlier. It makes another one. */
 void rt_stream_hand_out(uint64_t delta)
 {
     if (!(rt_config.flags & CONFIG_STREAM) || !find_stream())
         return;
     struct wire_stream *s = stream_at(delta);
+    s->is_alone = 0;
     if (s->put > s->start && !s->is_confined)
         end_own_chunk(s, 0);
 }
@@ -357,6 +360,7 @@ void rt_stream_forked(void)
     int ok = rt_map_counters(m, 0);
     make_lines(PCB->no_lines ? MAP_FIXED_NOREPLACE : MAP_FIXED);
     begin(stream_at(0), 0, !ok);
+    stream_at(0)->is_alone = 1;
     stream_at(0)->parent = PCB->fork_area;
     stream_at(0)->parent_filled = PCB->fork_filled;
     end_first_early(stream_at(0));
@@ -385,6 +389,7 @@ static int make_stream(void)
     d->self = STREAM_DATA;
     make_lines(MAP_FIXED_NOREPLACE);
     begin(stream_at(0), 0, 1);
+    stream_at(0)->is_alone = 1;
     return 1;
 }
 

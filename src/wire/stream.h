@@ -233,10 +233,12 @@ struct wire_stream {
     uint32_t waits;           /* 1: the thread waits for `emptied` */
     uint32_t is_confined;     /* 1: the program has forbidden itself system calls */
     uint32_t is_busy;         /* then, instead of signals that are blocked: 1: a chunk is being ended */
-    uint64_t fs;              /* base, when its last chunk ended */
-    int64_t left;             /* references of a sample that are still to be told, where code takes samples: each block
-                                 takes its own from it, those that a filter leaves out too, and tells nothing when it
-                                 is not above 0. Set by the host */
+    uint32_t is_alone; /* 1: no thread was made yet; then calls have the time of their chunk's begin, which is all
+                          that an order of one thread needs */
+    uint64_t fs;       /* base, when its last chunk ended */
+    int64_t left;      /* references of a sample that are still to be told, where code takes samples: each block
+                          takes its own from it, those that a filter leaves out too, and tells nothing when it
+                          is not above 0. Set by the host */
     /* Of the first thread of a process that was made by fork, where the header's areas say whose they are: the area of
      * the thread that made it and 1, and how many chunks that one had filled then. Else 0. */
     uint64_t parent, parent_filled;

@@ -177,6 +177,153 @@ static void code_three_levels(void **state)
     same_fetches("zen5.machine", &k);
 }
 
+/* ---- mappings ---- */
+
+enum { FRAMES = FAKE_RAM_BYTES >> 12, PAGES = 4 * FRAMES, POLICIES = 3 };
+
+/* Each policy with caches that hear of all. */
+struct plain_map {
+    struct cache *cache;
+    uint32_t bin[FRAMES], hop;
+    uint64_t misses[CACHE_KIND_COUNT];
+};
+struct plain_maps {
+    struct plain_map of[POLICIES]; /* real, colour, hop */
+    uint64_t owner[FRAMES];
+    bool is_known[PAGES];
+    unsigned bins, code_shift;
+};
+
+static void plain_note(struct plain_maps *p, uint64_t vaddr)
+{
+    uint64_t page = vaddr >> 12, frame = page % FRAMES;
+    if (p->owner[frame] == page + 1)
+        return;
+    p->owner[frame] = page + 1;
+    p->of[0].bin[frame] = (uint32_t)(frame % p->bins);
+    p->of[1].bin[frame] = (uint32_t)(page % p->bins);
+    p->of[2].bin[frame] = p->of[2].hop++ % p->bins;
+}
+
+static void plain_reach(struct plain_maps *p, uint64_t vaddr, unsigned bytes, enum cache_kind kind)
+{
+    uint64_t frame = (vaddr >> 12) % FRAMES;
+    for (int i = 0; i < POLICIES; i++) {
+        struct plain_map *m = &p->of[i];
+        struct cache_ref ref = {.address = (frame * p->bins + m->bin[frame]) << 12 | (vaddr & 0xfff)};
+        ref.bytes = (uint16_t)bytes;
+        ref.kind = (uint8_t)kind;
+        m->misses[kind == CACHE_MODIFY ? CACHE_READ : kind] += cache_reach(m->cache, &ref) != 0;
+    }
+}
+
+static void plain_fetch(struct plain_maps *p, const struct qemu_plugin_tb *tb)
+{
+    const struct qemu_plugin_insn *last = &tb->insns[tb->count - 1];
+    uint64_t from = tb->insns[0].vaddr, end = last->vaddr + last->len - 1;
+    plain_note(p, from);
+    for (uint64_t line = from >> p->code_shift; line <= end >> p->code_shift; line++)
+        plain_reach(p, line << p->code_shift, 1, CACHE_FETCH);
+}
+
+static void plain_access(struct plain_maps *p, uint64_t vaddr, enum cache_kind kind)
+{
+    if (!p->is_known[vaddr >> 12])
+        plain_note(p, vaddr);
+    p->is_known[vaddr >> 12] = true;
+    plain_reach(p, vaddr, 8, kind);
+}
+
+static void run_maps(struct plain_maps *p, const struct qemu_plugin_tb *blocks)
+{
+    struct rng g = {13};
+    struct qemu_plugin_tb load = {.count = 0}, store = {.count = 0}, modify = {.count = 0};
+    fake_append(&load, 0x1000, "\x48\x8b\x03", 3);
+    fake_append(&store, 0x1000, "\x48\x89\x03", 3);
+    fake_append(&modify, 0x1000, "\x48\x01\x03", 3);
+    segments_translate(&load);
+    segments_translate(&store);
+    segments_translate(&modify);
+    for (int n = 0; n < REFERENCES; n++) {
+        uint64_t page = rng_below(&g, n % 2000 < 1900 ? 12 : PAGES);
+        uint64_t vaddr = page << 12 | rng_below(&g, n % 2 ? 0x200 : 0xff9);
+        const struct qemu_plugin_tb *block = &blocks[rng_below(&g, n % 1000 < 900 ? 40 : BLOCKS)];
+        unsigned what = (unsigned)rng_below(&g, 5);
+        if (what == 0) {
+            fake_execute(block, block->count);
+            plain_fetch(p, block);
+        } else if (what == 1) {
+            fake_access(&modify.insns[0], vaddr, 3, false);
+            fake_access(&modify.insns[0], vaddr, 3, true);
+            plain_access(p, vaddr, CACHE_MODIFY);
+        } else {
+            fake_access(what == 2 ? &store.insns[0] : &load.insns[0], vaddr, 3, what == 2);
+            plain_access(p, vaddr, what == 2 ? CACHE_WRITE : CACHE_READ);
+        }
+    }
+}
+
+static void measure(struct plain_maps *p, const struct cache_config *k)
+{
+    for (unsigned i = 0; i < k->count; i++) {
+        p->bins = (unsigned)max_u64(p->bins, k->levels[i].size_bytes / k->levels[i].ways >> 12);
+        if (k->levels[i].side == CACHE_CODE)
+            p->code_shift = (unsigned)__builtin_ctz(k->levels[i].line_bytes);
+    }
+    for (int i = 0; i < POLICIES; i++)
+        p->of[i].cache = cache_new(k, false);
+}
+
+static void same_maps(const char *machine)
+{
+    static const char *const names[] = {"real", "colour", "hop"};
+    struct rng g = {17};
+    struct qemu_plugin_tb *blocks = xmalloc(BLOCKS * sizeof *blocks);
+    struct plain_maps *p = xmalloc(sizeof *p);
+    struct cache_config k;
+    char *text = NULL;
+    size_t len;
+    settings.ram_bytes = FAKE_RAM_BYTES;
+    settings.maps = "real,colour,hop";
+    use_machine(machine);
+    make_blocks(blocks, &g);
+    config_of(machine, &k);
+    measure(p, &k);
+    run_maps(p, blocks);
+    FILE *f = open_memstream(&text, &len);
+    maps_write(f);
+    fclose(f);
+    for (int i = 0; i < POLICIES; i++) {
+        struct strbuf line = {0};
+        const uint64_t *misses = p->of[i].misses;
+        str_printf(&line, "map %s %llu %llu %llu 0 0 0 %u\n", names[i], (unsigned long long)misses[CACHE_FETCH],
+                   (unsigned long long)misses[CACHE_READ], (unsigned long long)misses[CACHE_WRITE], p->bins);
+        assert_non_null(strstr(text, line.data));
+        assert_true(misses[CACHE_FETCH] > 1000 && misses[CACHE_READ] > 1000 && misses[CACHE_WRITE] > 1000);
+        str_free(&line);
+        cache_free(p->of[i].cache);
+    }
+    assert_true(p->of[0].misses[CACHE_READ] != p->of[2].misses[CACHE_READ]);
+    settings.maps = NULL;
+    maps_are_wanted = false;
+    free(text);
+    free(p);
+    free(blocks);
+}
+
+static void maps_direct_mapped(void **state)
+{
+    (void)state;
+    same_maps("decstation-3100.machine");
+    same_maps("decstation-5000.machine");
+}
+
+static void maps_three_levels(void **state)
+{
+    (void)state;
+    same_maps("zen5.machine");
+}
+
 /* A TLB of 64 pages with random replacement, of which it is known what goes: as one that is asked each time. */
 static void tlb(void **state)
 {
@@ -238,8 +385,14 @@ static void write_buffer(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(direct_mapped),     cmocka_unit_test(three_levels), cmocka_unit_test(code_direct_mapped),
-        cmocka_unit_test(code_three_levels), cmocka_unit_test(tlb),          cmocka_unit_test(write_buffer),
+        cmocka_unit_test(direct_mapped),
+        cmocka_unit_test(three_levels),
+        cmocka_unit_test(code_direct_mapped),
+        cmocka_unit_test(code_three_levels),
+        cmocka_unit_test(maps_direct_mapped),
+        cmocka_unit_test(maps_three_levels),
+        cmocka_unit_test(tlb),
+        cmocka_unit_test(write_buffer),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
