@@ -18,6 +18,12 @@
     .set TOUCHED, 192
     .set WRITTEN, 192 + 8 * 64
     .set OWN, 192 + 5 * 8 * 64 + 8 + 2 * 16 * 32 + 16 * 32 + 8
+    .set TOLD, OWN + 8
+    .set PUT, 0
+    .set IS_CONFINED, 76
+    .set EVENT_PAUSE, 0x80060001 - 0x100000000 /* WIRE_EVENT(...) */
+    .set PAUSE_BYTES, 32
+    .set PAUSE_TICKS, 20000
     .set LINES, 0x7c000000 /* WIRE_LINES_VADDR */
     .set LINES_MASK, (1 << 22) - 1
     .set STREAMS, LINES - 4096
@@ -153,16 +159,43 @@ forget:
     .hidden rt_line_read, rt_line_written, rt_lines_range, rt_lines_reach
     .globl rt_line_is_read, rt_line_is_written, rt_lines_noted
     .hidden rt_line_is_read, rt_line_is_written, rt_lines_noted
+/* Where nothing was told for long: when the last reference was, and when this one is. The clock is not asked where that
+ * may be forbidden. */
+pause:
+    STATE 0
+    cmp dword ptr gs:[STREAM + IS_CONFINED], 0
+    jne 1f
+    rdtsc
+    shl rdx, 32
+    or rax, rdx
+    mov rcx, gs:[STREAM + TOLD]
+    mov gs:[STREAM + TOLD], rax
+    test rcx, rcx
+    jz 1f
+    mov rdx, rax
+    sub rdx, rcx
+    cmp rdx, PAUSE_TICKS
+    jl 1f
+    mov edx, PAUSE_BYTES
+    xadd gs:[STREAM + PUT], rdx
+    mov qword ptr gs:[rdx], EVENT_PAUSE
+    mov qword ptr gs:[rdx + 8], 0
+    mov gs:[rdx + 16], rcx
+    mov gs:[rdx + 24], rax
+1:  ret
+
 /* A site's reference to one line. */
 rt_line_read:
     SAVE
     mov rdi, [rsp + SITE_LINE]
+    call pause
     call read
     RESTORE
 
 rt_line_written:
     SAVE
     mov rdi, [rsp + SITE_LINE]
+    call pause
     call write
     RESTORE
 

@@ -199,7 +199,10 @@ void rt_stream_full(void)
 _Static_assert(WIRE_LINES_VADDR == 0x7c000000 && WIRE_LINES == 1 << 22 && WIRE_LINES_STREAMS_BYTES == 4096 &&
                    WIRE_LINES_STORES == 16 && WIRE_LINES_SHIFT == 24 &&
                    __builtin_offsetof(struct wire_stream, own) ==
-                       __builtin_offsetof(struct wire_stream, open_count) + 8,
+                       __builtin_offsetof(struct wire_stream, open_count) + 8 &&
+                   __builtin_offsetof(struct wire_stream, told) == __builtin_offsetof(struct wire_stream, own) + 8 &&
+                   WIRE_EVENT(WIRE_EVENT_PAUSE, 1) == (int32_t)0x80060001 && sizeof(struct wire_pause) == 16 &&
+                   WIRE_PAUSE_TICKS == 20000,
                "rt_lines.S has them");
 
 static struct rt_module *find_stream(void)
@@ -230,7 +233,7 @@ static void own_lines(struct wire_stream *s, uint32_t thread)
 {
     if (s->own && s->own != 1 && !PCB->no_lines) /* of the thread that had it before, which is gone */
         __atomic_fetch_and(lives(), ~s->own, __ATOMIC_SEQ_CST);
-    s->own = 0;
+    s->own = s->told = 0;
     if (!(rt_config.flags & CONFIG_LINES) || PCB->no_lines || (!thread && s != stream_at(0)))
         return;
     if (thread >= WIRE_LINES_THREADS) {

@@ -49,7 +49,8 @@ struct wire_entry {
     X(LEAVE, "likewise: it returns, by the value in arguments[0]")                                                     \
     X(UNTOLD, "nothing: an instruction whose references are not told (REWRITE_SITE_UNTOLD)")                           \
     X(REACH, "struct wire_reach: so many bytes in a row, as instructions with masks reach them")                       \
-    X(SWAPPED, "struct wire_swapped: in these places the last two lines have changed their order")
+    X(SWAPPED, "struct wire_swapped: in these places the last two lines have changed their order")                     \
+    X(PAUSE, "struct wire_pause: nothing was told for so long")
 enum wire_event_kind {
 #define X(name, what) WIRE_EVENT_##name,
     WIRE_EVENTS(X)
@@ -73,6 +74,11 @@ struct wire_swapped { /* 1 entry; site and module mean nothing */
     uint64_t places;  /* of the filter, a bit each */
     uint64_t unused;
 };
+
+struct wire_pause {    /* 1 entry; site and module mean nothing; of a filter among threads */
+    uint64_t from, to; /* time stamps: of the last reference to a line that was told, and of the next one */
+};
+#define WIRE_PAUSE_TICKS 20000u /* shorter ones are not told */
 
 struct wire_call { /* 5 entries, then the copy of the stack, in whole entries, if `path` is 0 and it is asked for */
     uint64_t arguments[5]; /* rdi rsi rdx rcx r8; at the return [0] is rax */
@@ -251,7 +257,8 @@ struct wire_stream {
     struct wire_before calls[WIRE_BEFORE_SLOTS];  /* of system calls: their numbers */
     struct wire_open open[WIRE_OPEN_MAX];         /* watched functions that are under way, innermost last */
     uint64_t open_count;
-    uint64_t own; /* the thread's bit of lines' words; 0: its filter holds nothing (WIRE_LINES_VADDR) */
+    uint64_t own;  /* the thread's bit of lines' words; 0: its filter holds nothing (WIRE_LINES_VADDR) */
+    uint64_t told; /* then: time stamp of the last reference to a line that was told; 0: none yet */
     struct wire_chunk chunks[WIRE_CHUNKS];
 };
 _Static_assert(sizeof(struct wire_stream) <= WIRE_STREAM_HEAD, "the ring begins behind it");

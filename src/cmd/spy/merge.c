@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * A queue for each area; the entry that is earliest among the heads comes next. When an entry was made is known of
- * calls of watched functions; between two such, and the chunk's begin and end, it is taken for evenly spread. */
+ * calls of watched functions, and around pauses; between two such, and the chunk's begin and end, it is taken for
+ * evenly spread. */
 #include "cmd/spy/merge.h"
 
 #include <math.h>
@@ -15,6 +16,7 @@ struct held {
     size_t next;           /* entry */
     size_t from, to;       /* entries of known time around it; `to` may be their number, for the chunk's end */
     uint64_t since, until; /* these times */
+    uint64_t resumes;      /* when it goes on behind `until`: later if there is a pause */
     double pace;           /* ticks from entry to entry at most */
 };
 struct queue { /* of an area */
@@ -68,17 +70,39 @@ static uint64_t stamp_of(const struct held *h, size_t at)
     return call.time;
 }
 
+static bool is_pause(const struct held *h, size_t at, struct wire_pause *out)
+{
+    const struct wire_entry *e = &h->entries[at];
+    if (!wire_is_event(e) || wire_event_kind(e) != WIRE_EVENT_PAUSE ||
+        (after(h, at) - at - 1) * sizeof *e < sizeof *out)
+        return false;
+    memcpy(out, e + 1, sizeof *out);
+    return true;
+}
+
+/* When the entry before it was made at the latest, and when it was. */
+static struct wire_pause times_of(const struct held *h, size_t at)
+{
+    struct wire_pause pause;
+    if (is_pause(h, at, &pause))
+        return pause;
+    uint64_t stamp = stamp_of(h, at);
+    return (struct wire_pause){stamp, stamp};
+}
+
 /* Up to the next entry of known time behind `from`; times that cannot be are passed over. */
 static void look_ahead(struct held *h)
 {
     h->from = h->to;
-    h->since = h->until;
+    h->since = h->resumes;
     for (h->to = after(h, h->from); h->to < h->chunk.count; h->to = after(h, h->to)) {
-        h->until = stamp_of(h, h->to);
-        if (h->until && h->until >= h->since && h->until <= h->chunk.end)
+        struct wire_pause times = times_of(h, h->to);
+        h->until = times.from;
+        h->resumes = times.to;
+        if (times.from && times.from >= h->since && times.to >= times.from && times.to <= h->chunk.end)
             return;
     }
-    h->until = max_u64(h->chunk.end, h->since);
+    h->until = h->resumes = max_u64(h->chunk.end, h->since);
 }
 
 static uint64_t time_at(const struct held *h)
@@ -161,7 +185,7 @@ static double pace_of(const struct merge *m, struct queue *q, const struct launc
 
 static void hold(struct merge *m, const struct launch_chunk *c, double pace)
 {
-    struct held h = {.chunk = *c, .entries = xmalloc(c->count * sizeof *c->entries), .until = c->begin, .pace = pace};
+    struct held h = {.chunk = *c, .entries = xmalloc(c->count * sizeof *c->entries), .resumes = c->begin, .pace = pace};
     memcpy(h.entries, c->entries, c->count * sizeof *c->entries);
     look_ahead(&h);
     VEC_PUSH(&m->queues.data[c->area].held, h);

@@ -217,10 +217,54 @@ static void test_second_order(void **state)
     }
 }
 
+/* ---- pauses ---- */
+
+struct between {
+    unsigned before; /* entries of thread 1 in front of the pause's event, which stands where it ends */
+    bool has_paused;
+};
+
+static void take_pause(void *ctx, const struct launch_chunk *piece)
+{
+    struct between *s = ctx;
+    for (size_t i = 0; i < piece->count; i++) {
+        const struct wire_entry *e = &piece->entries[i];
+        if (wire_is_event(e)) {
+            s->has_paused = true;
+            i += wire_event_entries(e);
+        } else if (piece->thread == 1) {
+            s->before += !s->has_paused;
+        }
+    }
+}
+
+/* Thread 0 tells nothing from 100 to 900, thread 1 one entry in 50. */
+static void test_pause(void **state)
+{
+    (void)state;
+    struct between s = {.before = 0};
+    struct merge *m = merge_new(MERGE_SPREAD, take_pause, &s);
+    struct wire_pause pause = {100, 900};
+    struct wire_entry paused[ENTRIES] = {{.address = 1}}, even[ENTRIES] = {{.address = 1}};
+    for (unsigned i = 0; i < ENTRIES; i++)
+        paused[i].address = even[i].address = i + 1;
+    paused[10].address = (uint64_t)(int64_t)WIRE_EVENT(WIRE_EVENT_PAUSE, 1);
+    memcpy(&paused[11], &pause, sizeof pause);
+    struct launch_chunk c = {.end = TICKS, .count = ENTRIES, .entries = paused, .has_others = true};
+    merge_add(m, &c);
+    c.area = c.thread = 1;
+    c.entries = even;
+    merge_add(m, &c);
+    merge_end(m);
+    merge_free(m);
+    assert_true(s.has_paused);
+    assert_in_range(s.before, ENTRIES * 9 / 10, ENTRIES * 9 / 10 + 1);
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_order), cmocka_unit_test(test_alone),
-                                       cmocka_unit_test(test_silent), cmocka_unit_test(test_known_time),
-                                       cmocka_unit_test(test_second_order)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_order),      cmocka_unit_test(test_pause),
+                                       cmocka_unit_test(test_alone),      cmocka_unit_test(test_silent),
+                                       cmocka_unit_test(test_known_time), cmocka_unit_test(test_second_order)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

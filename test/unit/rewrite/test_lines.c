@@ -80,6 +80,7 @@ static void begin_thread(unsigned t)
     streams[numbers] = (uint64_t)(uintptr_t)stream_of(t);
     streams[WIRE_LINES_THREADS] = (streams[WIRE_LINES_THREADS] & ~gone) | own;
     stream_of(t)->own = own;
+    stream_of(t)->is_confined = 1; /* no pauses are told */
     number_of[t] = (uint8_t)numbers++;
 }
 
