@@ -320,7 +320,9 @@ struct monster_result *monster_parse(const char *name, const char *text, size_t 
         rc = diag_error("%s is no result of mtool monster run", name);
     for (char *line = copy; rc == 0 && *line; line = next) {
         size_t n = strcspn(line, "\n");
-        next = line + n + (line[n] != 0);
+        if (!line[n])
+            break; /* a line without an end: the file's own is not there */
+        next = line + n + 1;
         line[n] = 0;
         p.line++;
         rc = take_line(&p, line);

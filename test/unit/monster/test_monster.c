@@ -201,8 +201,11 @@ static void bad_files(void **state)
     (void)state;
     struct strbuf held = {0};
     diag_hold(&held);
-    for (size_t len = 0; len < sizeof whole - 2; len++)
+    for (size_t len = 0; len < sizeof whole - 1; len++) {
+        str_free(&held);
         assert_null(monster_parse("cut", whole, len));
+        assert_non_null(strstr(held.data, len < sizeof "mtool-monster 1\n" - 1 ? "is no result" : "is not whole"));
+    }
     for (size_t i = 0; i < sizeof whole - 1; i++) {
         char copy[sizeof whole];
         memcpy(copy, whole, sizeof whole);
