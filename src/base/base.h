@@ -169,6 +169,8 @@ struct file_bytes {
 /* Maps a whole regular file. 0, or -1 with errno set and nothing reported (the caller knows what the file is for). */
 int file_map(const char *path, struct file_bytes *out);
 void file_unmap(struct file_bytes *f);
+/* Hands out each line, with its end, which may be changed. 0, or -1 with errno set and nothing reported. */
+int file_each_line(const char *path, void (*take)(void *ctx, char *line), void *ctx);
 /* Writes PATH by way of a temporary file in the same folder, fsync and rename, so that PATH is whole or absent.
  * 0, or -1 with errno set; nothing reported. */
 int file_write_whole(const char *path, const void *bytes, size_t len, unsigned mode);

@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
@@ -47,6 +48,20 @@ void file_unmap(struct file_bytes *f)
     if (f->len)
         munmap(p.rw, f->len);
     memset(f, 0, sizeof *f);
+}
+
+int file_each_line(const char *path, void (*take)(void *ctx, char *line), void *ctx)
+{
+    FILE *f = fopen(path, "re");
+    char *line = NULL;
+    size_t room = 0;
+    if (!f)
+        return -1;
+    while (getline(&line, &room, f) > 0)
+        take(ctx, line);
+    free(line);
+    fclose(f);
+    return 0;
 }
 
 static int write_all(int fd, const uint8_t *p, size_t len)

@@ -126,7 +126,7 @@ struct cmd_args {
     bool calls;                                 /* likewise */
     const char *kernel, *figure, *profile;      /* of monster prepare and report */
     const char *order;                          /* of monster report */
-    unsigned linker;                            /* enum monster_linker */
+    unsigned linker;                            /* enum monster_linker; of export the same, without bfd */
     unsigned form;                              /* of trace, and of ld-trace */
     uint64_t filter;                            /* of trace */
     unsigned by, sort;                          /* enums of struct report_options */

@@ -138,6 +138,8 @@ void data_free(struct data *d);
 /* clone.c: likewise, what the child of a fork begins with. Objects keep their numbers and what they have now; what was
  * allocated before counts for the other alone. */
 struct data *data_clone(const struct data *d);
+/* What takes long to find out of a file is found out now, not when it is first asked for, and a program waits. */
+void data_prepare(struct data *d, const char *path);
 uint32_t data_object_count(const struct data *d);
 const struct data_object *data_object(const struct data *d, uint32_t id);
 /* Frames of a procedure that the caller knows: which one reaches memory of the kind DATA_STACK, only the reference's

@@ -5,12 +5,10 @@
 static const struct data_fields *find(struct data *d, const struct data_object *o)
 {
     struct layout l;
-    if (o->layer != DATA_LAYER_SYMBOL || !data_open_debug(d, o->module))
-        return NULL;
-    struct data_file *m = d->own->modules.data[o->module].file;
-    if (!m->variables)
-        m->variables = variables_new(m->lines);
-    if (!variables_layout(m->variables, o->offset, o->kind == DATA_THREAD, &l) || !l.element_bytes)
+    struct variables *v = NULL;
+    if (o->layer == DATA_LAYER_SYMBOL)
+        v = data_variables(d, d->own->modules.data[o->module].file);
+    if (!v || !variables_layout(v, o->offset, o->kind == DATA_THREAD, &l) || !l.element_bytes)
         return NULL;
     struct data_fields *f = ARENA_NEW(d->own->arena, struct data_fields);
     *f = (struct data_fields){l.name, l.element_bytes, l.parts, l.part_count};

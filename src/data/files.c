@@ -63,9 +63,8 @@ struct data_file *data_file_open(struct data *d, const char *path)
     return m;
 }
 
-bool data_open_debug(struct data *d, uint32_t module)
+static bool open_debug(const struct data *d, struct data_file *m)
 {
-    struct data_file *m = d->own->modules.data[module].file;
     if (!m->is_debug_tried) {
         m->is_debug_tried = true;
         m->lines = lines_open(m->path, "/usr/lib/debug", &d->own->files->names);
@@ -74,10 +73,18 @@ bool data_open_debug(struct data *d, uint32_t module)
     return m->lines != NULL;
 }
 
-/* A file whose table cannot be read only ends the walk. */
-const struct image_unwind *data_unwind(struct data *d, uint32_t module)
+bool data_open_debug(struct data *d, uint32_t module) { return open_debug(d, d->own->modules.data[module].file); }
+
+struct variables *data_variables(struct data *d, struct data_file *m)
 {
-    struct data_file *m = d->own->modules.data[module].file;
+    if (!m->variables && open_debug(d, m))
+        m->variables = variables_new(m->lines);
+    return m->variables;
+}
+
+/* A file whose table cannot be read only ends the walk. */
+static const struct image_unwind *read_unwind(struct data_file *m)
+{
     struct strbuf said = {0};
     if (!m->is_unwind_tried) {
         m->is_unwind_tried = true;
@@ -87,4 +94,22 @@ const struct image_unwind *data_unwind(struct data *d, uint32_t module)
         str_free(&said);
     }
     return m->has_unwind ? &m->unwind : NULL;
+}
+
+const struct image_unwind *data_unwind(struct data *d, uint32_t module)
+{
+    return read_unwind(d->own->modules.data[module].file);
+}
+
+void data_prepare(struct data *d, const char *path)
+{
+    struct strbuf said = {0};
+    diag_hold(&said);
+    struct data_file *m = data_file_open(d, path);
+    diag_hold(NULL);
+    str_free(&said);
+    if (!m)
+        return;
+    data_variables(d, m);
+    read_unwind(m);
 }

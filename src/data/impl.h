@@ -57,6 +57,7 @@ struct data_files *data_files_new(void);
 void data_files_free(struct data_files *f);                              /* once by each user */
 struct data_file *data_file_open(struct data *d, const char *path);      /* NULL after one line */
 const struct image_unwind *data_unwind(struct data *d, uint32_t module); /* NULL: it has none */
+struct variables *data_variables(struct data *d, struct data_file *m);   /* NULL: it has no debug information */
 
 /* shadow.c */
 uint32_t data_block_new(struct data *d, uint64_t start, uint64_t bytes, uint32_t object, uint32_t under);

@@ -92,6 +92,17 @@ static void see_unknown(struct data *d, const struct line *l, const char *name)
     }
 }
 
+/* The program may be ahead of what it has told: calls that come later then say a lower end first. */
+static void see_heap(struct data *d, const struct line *l, bool is_known)
+{
+    uint64_t end = d->own->break_end;
+    if (!is_known)
+        data_map(d, &(struct data_map){l->lo, l->hi - l->lo, DATA_MAPPING, "break", NULL, 0});
+    else if (end > l->lo && end < l->hi)
+        see_unknown(d, &(struct line){.lo = end, .hi = l->hi}, "break");
+    d->own->break_end = l->hi;
+}
+
 static void see_line(struct data *d, const struct line *l, uint64_t below, data_file_of file_of, void *ctx)
 {
     bool is_known = data_object_at(d, l->lo) != 0;
@@ -103,9 +114,7 @@ static void see_line(struct data *d, const struct line *l, uint64_t below, data_
         if (data_object(d, data_object_at(d, l->hi - 1))->kind != DATA_STACK)
             see_stack(d, l, below);
     } else if (strcmp(l->name, "[heap]") == 0) {
-        if (!is_known)
-            data_map(d, &(struct data_map){l->lo, l->hi - l->lo, DATA_MAPPING, "break", NULL, 0});
-        d->own->break_end = l->hi;
+        see_heap(d, l, is_known);
     } else if (!is_known && strcmp(l->name, "[vsyscall]") != 0) {
         see_unknown(d, l, l->name[0] ? l->name : "anonymous");
     }

@@ -13,7 +13,7 @@
 
 #include "launch/impl.h"
 
-enum { LOOK_NS = 50000 };
+enum { LOOK_NS = 50000, BEGIN_NS = 2000000 };
 
 struct reference_samples {
     struct launch_samples opt;
@@ -204,7 +204,7 @@ uint64_t reference_samples_step(struct references *s)
         return LOOK_NS;
     }
     if (now < 0 || !s->area_count || !s->areas[0].stream)
-        return LOOK_NS;
+        return BEGIN_NS;
     if (plain >= m->next_s)
         begin_or_pass(s, now, plain);
     double rest_ns = (m->next_s - plain) * 1e9 / 2;

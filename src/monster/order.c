@@ -159,8 +159,8 @@ int monster_put_order(const struct monster_result *r, const char *program, enum 
     static const char *const heads[] = {
         "# ld.lld --symbol-ordering-file=THIS, of objects by -ffunction-sections\n",
         "# ld.gold --section-ordering-file=THIS, of objects by -ffunction-sections\n",
-        "/* ld.bfd -T THIS, beside its own script, of objects by -ffunction-sections */\n"
-        "SECTIONS\n{\n  .text.ordered :\n  {\n"};
+        ("/* ld.bfd -T THIS, beside its own script, of objects by -ffunction-sections */\n"
+         "SECTIONS\n{\n  .text.ordered :\n  {\n")};
     if (!r->has_calls)
         return diag_error("%s: it has no calls, of which an order is made: mtool monster run --calls", r->path);
     const char *path = find_program(r, program);

@@ -17,8 +17,9 @@ struct symbols {
     VEC(struct function) others; /* range.first: the address */
 };
 
-static void take_symbol(struct symbols *s, char *line)
+static void take_symbol(void *ctx, char *line)
 {
+    struct symbols *s = ctx;
     char *at;
     uint64_t address = strtoull(line, &at, 16);
     if (*at != ' ' || !at[1] || at[2] != ' ')
@@ -30,8 +31,9 @@ static void take_symbol(struct symbols *s, char *line)
         VEC_PUSH(&s->others, f);
 }
 
-static void take_module_line(struct symbols *s, char *line)
+static void take_module_line(void *ctx, char *line)
 {
+    struct symbols *s = ctx;
     char *name;
     if (strncmp(line, "function ", 9) != 0 || !(name = strchr(line + 9, ' ')))
         return;
@@ -39,18 +41,9 @@ static void take_module_line(struct symbols *s, char *line)
     VEC_PUSH(&s->functions, f);
 }
 
-static int read_lines(struct symbols *s, const char *path, void (*take)(struct symbols *s, char *line))
+static int read_lines(struct symbols *s, const char *path, void (*take)(void *ctx, char *line))
 {
-    FILE *f = fopen(path, "re");
-    char *line = NULL;
-    size_t cap = 0;
-    if (!f)
-        return diag_error("cannot read %s: %s", path, strerror(errno));
-    while (getline(&line, &cap, f) > 0)
-        take(s, line);
-    free(line);
-    fclose(f);
-    return 0;
+    return file_each_line(path, take, s) < 0 ? diag_error("cannot read %s: %s", path, strerror(errno)) : 0;
 }
 
 static bool function_at(void *ctx, size_t i, const char **name, struct states_range *range)

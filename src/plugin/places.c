@@ -47,8 +47,9 @@ static struct {                  /* the code that was asked for last */
 
 static bool is_function(char type) { return strchr("tTwWiI", type) != NULL; }
 
-static void take_symbol(char *line)
+static void take_symbol(void *ctx, char *line)
 {
+    (void)ctx;
     char *at;
     uint64_t address = strtoull(line, &at, 16);
     if (*at != ' ' || !at[1] || at[2] != ' ')
@@ -60,8 +61,9 @@ static void take_symbol(char *line)
         VEC_PUSH(&data, f);
 }
 
-static void take_module_line(char *line)
+static void take_module_line(void *ctx, char *line)
 {
+    (void)ctx;
     struct module *m = modules.len ? &modules.data[modules.len - 1] : NULL;
     char *rest = strchr(line, ' ');
     line[strcspn(line, "\n")] = 0;
@@ -84,18 +86,9 @@ static void take_module_line(char *line)
     }
 }
 
-static int read_lines(const char *path, void (*take)(char *line))
+static int read_lines(const char *path, void (*take)(void *ctx, char *line))
 {
-    FILE *f = fopen(path, "re");
-    char *line = NULL;
-    size_t cap = 0;
-    if (!f)
-        return diag_error("cannot read %s: %s", path, strerror(errno));
-    while (getline(&line, &cap, f) > 0)
-        take(line);
-    free(line);
-    fclose(f);
-    return 0;
+    return file_each_line(path, take, NULL) < 0 ? diag_error("cannot read %s: %s", path, strerror(errno)) : 0;
 }
 
 static int by_address(const void *a, const void *b)

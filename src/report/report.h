@@ -106,9 +106,13 @@ extern const struct report_export_format report_export_formats[REPORT_EXPORT_COU
 struct export_options {
     enum { EXPORT_VALUE_MEMORY, EXPORT_VALUE_ACTUAL } value; /* of stacks */
     size_t top;                                              /* remarks; 0: 10 */
-    uint32_t module;  /* of the result's modules, 0 the executable: that gmon.out is of; other formats have all */
+    uint32_t module; /* of the result's modules, 0 the executable: that gmon.out is of; other formats have all */
+    enum { EXPORT_LINKER_LLD, EXPORT_LINKER_GOLD } linker; /* that reads the order of variables */
     const char *root; /* remarks name the files below this folder relative to it; NULL: none */
 };
+/* A variable of that module, which an order for a linker can name. */
+struct prof_data;
+bool report_is_orderable(const struct prof_result *r, const struct prof_data *d, uint32_t module);
 void report_export(const struct prof_result *r, enum report_export format, const struct export_options *o,
                    struct strbuf *out);
 

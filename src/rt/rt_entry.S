@@ -385,6 +385,8 @@ rt_forget_lines:
     .set STREAM_PUT, 0
     .set STREAM_LIMIT, 8
     .set STREAM_START, 16
+    .set STREAM_BEGIN, 24
+    .set STREAM_IS_ALONE, 84
     .set STREAM_STACK_TOP, 120
     .set STREAM_OPEN, 192 + 5 * 8 * 64 + 8 + 2 * 16 * 32
     .set STREAM_OPEN_COUNT, STREAM_OPEN + 16 * 32
@@ -478,6 +480,9 @@ rt_watched:
     jns 2b
 5:  mov gs:[STREAM + STREAM_OPEN_COUNT], rcx
 
+    mov r11, gs:[STREAM + STREAM_BEGIN]
+    cmp dword ptr gs:[STREAM + STREAM_IS_ALONE], 0
+    jne 6f
     mov r11, -1
     cmp dword ptr gs:[STREAM_IS_CONFINED], 0
     jne 6f

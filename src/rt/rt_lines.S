@@ -21,6 +21,7 @@
     .set LINES, 0x7c000000 /* WIRE_LINES_VADDR */
     .set LINES_MASK, (1 << 22) - 1
     .set STREAMS, LINES - 4096
+    .set LIVES, STREAMS + 8 * 63
 
     .set SAYS_BYTES, 0xffff /* of an access; of an element */
     .set SAYS_STORES, 1 << 16
@@ -44,6 +45,7 @@ read:
     or rsi, rdx
     lock cmpxchg [LINES + rcx * 8], rsi
     jne 1b
+    and rax, [LIVES]
     and ecx, 63
 2:  bsf rsi, rax
     jz 3f
@@ -76,14 +78,18 @@ write:
     je 4f
     test rax, rax
     js forget
-    mov rsi, rdx
-    jz 2f
-    or rsi, rax
+    mov rsi, rax
+    and rsi, [LIVES]
+    or rsi, rdx
+    cmp rsi, rdx /* all others are gone */
+    je 2f
     bts rsi, 63
 2:  lock cmpxchg [LINES + rcx * 8], rsi
     jne 1b
-    test rax, rax
-    jz 4f
+    and rax, [LIVES]
+    or rax, rdx
+    cmp rax, rdx
+    je 4f
     and ecx, 63
 3:  bsf rsi, rax
     jz forget

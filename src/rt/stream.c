@@ -33,6 +33,7 @@ _Static_assert(WIRE_EVENT_ENTER == 1 && WIRE_EVENT_LEAVE == 2 && sizeof(struct w
 #define STREAM_DATA (WIRE_STREAM_VADDR - PAGE)
 
 _Static_assert(__builtin_offsetof(struct wire_stream, is_confined) == 76 &&
+                   __builtin_offsetof(struct wire_stream, is_alone) == 84 &&
                    __builtin_offsetof(struct wire_stream, stack_top) == 120,
                "rt_entry.S reads them");
 _Static_assert(__builtin_offsetof(struct wire_stream, touched) == 192 &&
@@ -211,6 +212,8 @@ static struct rt_module *find_stream(void)
 
 #define LINES_STREAMS ((uint64_t *)(WIRE_LINES_VADDR - WIRE_LINES_STREAMS_BYTES))
 
+static uint64_t *lives(void) { return &LINES_STREAMS[WIRE_LINES_THREADS]; }
+
 /* Empty ones in the stead of those of a process that it was forked from. */
 static void make_lines(uint64_t how)
 {
@@ -225,6 +228,8 @@ static void make_lines(uint64_t how)
 /* A slot's stream is nobody's until its thread has a number. */
 static void own_lines(struct wire_stream *s, uint32_t thread)
 {
+    if (s->own && s->own != 1 && !PCB->no_lines) /* of the thread that had it before, which is gone */
+        __atomic_fetch_and(lives(), ~s->own, __ATOMIC_SEQ_CST);
     s->own = 0;
     if (!(rt_config.flags & CONFIG_LINES) || PCB->no_lines || (!thread && s != stream_at(0)))
         return;
@@ -233,6 +238,7 @@ static void own_lines(struct wire_stream *s, uint32_t thread)
         return;
     }
     LINES_STREAMS[thread] = (uint64_t)s;
+    __atomic_fetch_or(lives(), 1ull << thread, __ATOMIC_SEQ_CST);
     __atomic_store_n(&s->own, 1ull << thread, __ATOMIC_RELEASE);
 }
 
@@ -264,6 +270,7 @@ static void begin(struct wire_stream *s, uint32_t thread, uint32_t drops)
     memset(s->second_written, 0, sizeof s->second_written);
     memset(s->swapped, 0, sizeof s->swapped);
     s->open_count = 0;
+    s->is_alone = 0;
     s->self = (uint64_t)s;
     s->thread = thread;
     s->fs = 0;
@@ -294,12 +301,13 @@ void rt_stream_thread(uint64_t delta, uint32_t nth)
         s->limit = s->put + FIRST_BYTES; /* so that its base is soon known */
 }
 
-/* What a thread has told so far goes out: what it tells later must not be held for earlier. */
+/* What a thread has told so far goes out: what it tells later must not be held for earlier. It makes another one. */
 void rt_stream_hand_out(uint64_t delta)
 {
     if (!(rt_config.flags & CONFIG_STREAM) || !find_stream())
         return;
     struct wire_stream *s = stream_at(delta);
+    s->is_alone = 0;
     if (s->put > s->start && !s->is_confined)
         end_own_chunk(s, 0);
 }
@@ -349,6 +357,7 @@ void rt_stream_forked(void)
     int ok = rt_map_counters(m, 0);
     make_lines(PCB->no_lines ? MAP_FIXED_NOREPLACE : MAP_FIXED);
     begin(stream_at(0), 0, !ok);
+    stream_at(0)->is_alone = 1;
     stream_at(0)->parent = PCB->fork_area;
     stream_at(0)->parent_filled = PCB->fork_filled;
     end_first_early(stream_at(0));
@@ -377,6 +386,7 @@ static int make_stream(void)
     d->self = STREAM_DATA;
     make_lines(MAP_FIXED_NOREPLACE);
     begin(stream_at(0), 0, 1);
+    stream_at(0)->is_alone = 1;
     return 1;
 }
 

@@ -160,8 +160,9 @@ static inline uint32_t wire_stream_module(const uint8_t *key)
  * each line a word says by a bit each which threads (by their number) have referred to it, and in bit 63 whether one
  * has written that another had referred to; of those filters hold nothing, and each reference is told. A filter holds
  * a line that its thread alone has referred to, or that several have and none has written since the second came; then
- * not as written. Lines whose numbers have the same low bits share a word. It is the process's own memory, which the
- * host never sees; in front of it is where the streams of its threads are, by their numbers. */
+ * not as written. Lines whose numbers have the same low bits share a word. Who is
+ * gone counts no more. It is the process's own memory, which the host never sees; in front of it is where the streams
+ * of its threads are, by their numbers, and behind these the bits of those that may be there. */
 #define WIRE_LINES_VADDR 0x7c000000u
 #define WIRE_LINES (1u << 22)
 #define WIRE_LINES_BYTES (WIRE_LINES * 8ull)
@@ -226,10 +227,12 @@ struct wire_stream {
     uint32_t waits;           /* 1: the thread waits for `emptied` */
     uint32_t is_confined;     /* 1: the program has forbidden itself system calls */
     uint32_t is_busy;         /* then, instead of signals that are blocked: 1: a chunk is being ended */
-    uint64_t fs;              /* base, when its last chunk ended */
-    int64_t left;             /* references of a sample that are still to be told, where code takes samples: each block
-                                 takes its own from it, those that a filter leaves out too, and tells nothing when it
-                                 is not above 0. Set by the host */
+    uint32_t is_alone; /* 1: no thread was made yet; then calls have the time of their chunk's begin, which is all
+                          that an order of one thread needs */
+    uint64_t fs;       /* base, when its last chunk ended */
+    int64_t left;      /* references of a sample that are still to be told, where code takes samples: each block
+                          takes its own from it, those that a filter leaves out too, and tells nothing when it
+                          is not above 0. Set by the host */
     /* Of the first thread of a process that was made by fork, where the header's areas say whose they are: the area of
      * the thread that made it and 1, and how many chunks that one had filled then. Else 0. */
     uint64_t parent, parent_filled;

@@ -147,6 +147,8 @@ struct summary {
     unsigned promoted; /* links with variables in registers */
 };
 
+enum { LINKS_SHOWN = 8 }; /* promote: one by one, unless -v */
+
 static void take_line(struct summary *s, const struct ld_tool *tool, const char *line)
 {
     unsigned long long v[4];
@@ -158,6 +160,8 @@ static void take_line(struct summary *s, const struct ld_tool *tool, const char 
         s->seen += is_seen != 0;
     } else if (!strncmp(line, "R ", 2) && sscanf(line + 2, "%llu %llu %n", &v[0], &v[1], &at) == 2) {
         s->promoted += v[0] > 0;
+        if (s->links > LINKS_SHOWN && !diag_verbose)
+            return;
         if (v[0])
             diag_note("%llu variables in registers (%s): %llu instructions no longer reach memory", v[0], line + 2 + at,
                       v[1]);
@@ -353,7 +357,7 @@ static int keep_machine(const struct cmd_args *a, const char *folder, struct cmd
 /* The counts that all links go by are there before the build begins. */
 static int check_counts(const struct cmd_args *a, struct cmd_args *with)
 {
-    struct ld_variables *counts;
+    struct ld_variables *counts = NULL;
     if (!a->counted)
         return 0;
     with->counted = file_real_path(a->arena, a->counted);

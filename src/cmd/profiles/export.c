@@ -25,14 +25,9 @@ static int check_places(const struct cmd_args *a)
                      "export: say what to write, for example --callgrind OUT; 'mtool export --help' lists the formats");
 }
 
-/* Which of the modules --gprof is of, the executable being the first; ID_NONE after one line. */
+/* Which of the modules is asked for, the executable being the first; ID_NONE after one line. */
 static uint32_t module_of(const struct cmd_args *a, const struct prof_result *r)
 {
-    if (!r->arc_count && !r->pc_sample_count)
-        return diag_error("export: %s holds neither calls nor samples of places, which gprof shows; make it with "
-                          "'mtool run --blocks' (or --gprof)",
-                          a->rest[0]),
-               ID_NONE;
     if (!a->module)
         return 0;
     for (uint32_t i = 0; i < r->module_count; i++)
@@ -43,11 +38,41 @@ static uint32_t module_of(const struct cmd_args *a, const struct prof_result *r)
            ID_NONE;
 }
 
+static uint32_t module_of_calls(const struct cmd_args *a, const struct prof_result *r)
+{
+    if (!r->arc_count && !r->pc_sample_count)
+        return diag_error("export: %s holds neither calls nor samples of places, which gprof shows; make it with "
+                          "'mtool run --blocks' (or --gprof)",
+                          a->rest[0]),
+               ID_NONE;
+    return module_of(a, r);
+}
+
+static uint32_t module_of_variables(const struct cmd_args *a, const struct prof_result *r)
+{
+    if (!r->data_count)
+        return diag_error("export: %s holds no data objects, whose misses order variables; make it with 'mtool spy' "
+                          "(or 'mtool run --spy')",
+                          a->rest[0]),
+               ID_NONE;
+    uint32_t module = module_of(a, r);
+    for (size_t i = 0; module != ID_NONE && i < r->data_count; i++)
+        if (report_is_orderable(r, &r->data[i], module))
+            return module;
+    if (module != ID_NONE)
+        diag_error(
+            "export: %s: no variable of %s was reached that has a symbol; 'mtool report --by data' lists what was",
+            a->rest[0], module < r->module_count ? file_base_name(r->modules[module].path) : "the program");
+    return ID_NONE;
+}
+
 static int write_format(const struct cmd_args *a, const struct prof_result *r, enum report_export format,
                         const char *root)
 {
-    struct export_options o = {.value = a->value, .top = a->top, .root = root};
-    if (format == REPORT_EXPORT_gprof && (o.module = module_of(a, r)) == ID_NONE)
+    struct export_options o = {.value = a->value, .top = a->top, .root = root, .linker = a->linker};
+    if (format == REPORT_EXPORT_gprof && (o.module = module_of_calls(a, r)) == ID_NONE)
+        return CMD_UNUSABLE;
+    if (format == REPORT_EXPORT_data_order && (o.module = module_of_variables(a, r)) == ID_NONE)
         return CMD_UNUSABLE;
     struct strbuf out = {0};
     str_puts(&out, "");

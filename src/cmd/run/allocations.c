@@ -10,7 +10,7 @@ static const double APART = 0.002; /* seconds from one look to the next: a progr
 struct file { /* a module of the program as it began */
     const char *path, *copy;
     const struct rewrite_map *map;   /* NULL: it has no copy */
-    struct rewrite_returns *returns; /* NULL: not asked for yet */
+    struct rewrite_returns *returns; /* NULL likewise */
 };
 struct copy { /* a module that was loaded */
     uint64_t load;
@@ -59,8 +59,6 @@ static const struct rewrite_returns *returns_of(const struct allocations *a, con
         struct file *f = &a->files[i];
         if (strcmp(f->path, path) != 0)
             continue;
-        if (f->map && !f->returns)
-            f->returns = rewrite_returns_new(f->map);
         return f->returns;
     }
     return NULL;
@@ -107,6 +105,14 @@ static void copy_files(struct allocations *a, const struct allocations_options *
         a->files[i] = (struct file){p->modules[i].path, p->modules[i].copy, opt->map_of(opt->ctx, i), NULL};
 }
 
+static void prepare_returns(void *ctx, size_t first, size_t end)
+{
+    const struct allocations *a = ctx;
+    for (size_t i = first; i < end; i++)
+        if (a->files[i].map)
+            a->files[i].returns = rewrite_returns_new(a->files[i].map);
+}
+
 struct allocations *allocations_new(struct data *d, const struct allocations_options *opt)
 {
     struct allocations *a = xmalloc(sizeof *a);
@@ -115,6 +121,10 @@ struct allocations *allocations_new(struct data *d, const struct allocations_opt
     a->own = opt->own;
     a->own_count = opt->own_count;
     copy_files(a, opt);
+    parallel_each(a->file_count, prepare_returns, a);
+    for (size_t i = 0; i < a->file_count; i++)
+        if (a->files[i].map)
+            data_prepare(d, a->files[i].path);
     a->calls = data_calls_new(d, &(struct data_code){original_of, a}, opt->own, opt->own_count);
     return a;
 }

@@ -21,7 +21,8 @@ struct allocations_options {
 int allocators_choose(struct arena *a, const struct cmd_texts *texts, struct data_watched **out);
 /* Adds to the options of copies which functions are watched. In the arena. */
 void allocations_watch(struct arena *a, const struct data_watched *own, size_t own_count, struct rewrite_options *out);
-/* Before the run, which adds to the program's modules while allocations are taken in another thread. Maps must last. */
+/* Finds out of its files now what would take long later, while the program waits.
+ * Before the run, which adds to the program's modules while allocations are taken in another thread. Maps must last. */
 struct allocations *allocations_new(struct data *d, const struct allocations_options *opt);
 /* Of another process with the same files. The other must last longer. */
 struct allocations *allocations_new_beside(const struct allocations *other, struct data *d);

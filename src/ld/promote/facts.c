@@ -267,9 +267,14 @@ static void take(struct finder *s, uint64_t addr, const struct reloc *r, uint32_
             f->main_at = at;
             return;
         }
-        enter(s, function,
-              by == ID_NONE ? "its address is in data"
-                            : arena_printf(f->arena, "its address is taken in %s", promote_function_name(f, by)));
+        if (map_has(&s->twice_at, addr) && !f->why)
+            f->why =
+                arena_printf(f->arena, "the address of %s is taken: it may be called by anybody, and returns twice",
+                             promote_function_name(f, function));
+        if (by == ID_NONE && image_is_code(s->img, at))
+            enter(s, function, "code in no function may call it");
+        else
+            VEC_PUSH(&f->taken, ((struct promote_taken){function, by, at}));
         return;
     }
     bool is_end = r && r->sym_type == STT_OBJECT && r->size && addr == r->addr + r->size;
@@ -470,11 +475,17 @@ static void access_variable(struct finder *s, uint32_t function, uint32_t insn, 
     VEC_PUSH(&s->f->accesses, a);
 }
 
+static bool is_fixed(const struct x86_insn *i)
+{
+    return i->props & X86_PROP_RIPREL ||
+           (i->props & X86_PROP_ABS32 && i->mem_base == X86_REG_NONE && i->mem_index == X86_REG_NONE);
+}
+
 /* A relocation in an instruction. */
 static void take_in(struct finder *s, uint32_t function, const struct x86_insn *i, const struct reloc *r)
 {
     unsigned at = (unsigned)(r->at - i->addr);
-    bool is_fixed = i->mem_base == X86_REG_RIP || (i->mem_base == X86_REG_NONE && i->mem_index == X86_REG_NONE);
+    bool is_decoded = is_fixed(i); /* then its target tells the variable */
     if (is_one_of(r->name, twice, ARRAY_LEN(twice)))
         s->f->functions[function].returns_twice = true;
     if (!r->is_defined || is_thread_local(r->type) || x86_is_conditional(i) || i->kind == X86_CALL ||
@@ -483,7 +494,7 @@ static void take_in(struct finder *s, uint32_t function, const struct x86_insn *
     if (is_by_got(r->type)) {
         take(s, r->addr, r, function, i->addr);
     } else if (i->disp_len && at == i->disp_off) {
-        if (!is_fixed) /* an array, or a table */
+        if (!is_decoded) /* an array, a table, an address of 64 bits */
             take(s, r->addr + (uint64_t)r->addend, r, function, i->addr);
     } else if (i->imm_len && at == i->imm_off) {
         take(s, r->addr + (uint64_t)r->addend, r, function, i->addr);
@@ -533,6 +544,8 @@ static void take_insn(struct finder *s, uint32_t function, uint32_t insn, const 
     const struct reloc *r = reloc_first < reloc_end ? &s->relocs.data[reloc_first] : NULL;
     const uint8_t *bytes = image_at(s->img, i->addr, i->len);
     fn->uses |= used_by(i);
+    if (i->kind == X86_CALL_IND || i->kind == X86_JMP_IND) /* perhaps into code of the kernel's, or made at run time */
+        f->free &= CALL_KEPT;
     for (size_t k = reloc_first; k < reloc_end; k++)
         take_in(s, function, i, &s->relocs.data[k]);
     if (i->kind == X86_SYSCALL)
@@ -544,11 +557,9 @@ static void take_insn(struct finder *s, uint32_t function, uint32_t insn, const 
             VEC_PUSH(&f->arcs, ((struct regs_arc){.caller = function, .callee = to}));
         return;
     }
-    bool is_fixed = i->props & X86_PROP_RIPREL ||
-                    (i->props & X86_PROP_ABS32 && i->mem_base == X86_REG_NONE && i->mem_index == X86_REG_NONE);
-    if (i->props & X86_PROP_LEA && is_fixed)
+    if (i->props & X86_PROP_LEA && is_fixed(i))
         take(s, i->target, r, function, i->addr);
-    else if (is_fixed && !(i->props & (X86_PROP_NOP | X86_PROP_SEG)) && bytes)
+    else if (is_fixed(i) && !(i->props & (X86_PROP_NOP | X86_PROP_SEG)) && bytes)
         access_variable(s, function, insn, i, bytes);
 }
 
@@ -779,6 +790,7 @@ void promote_facts_find(struct image *img, struct cfg *cfg, struct promote_facts
     for (uint32_t f = 0; f < cfg->funcs.len; f++)
         take_function(&s, f);
     take_gaps(&s);
+    promote_pointers(out); /* when all that may speak against a variable is known */
     find_root(&s);
     find_free(&s);
     weigh(&s);
@@ -793,6 +805,7 @@ void promote_facts_fini(struct promote_facts *f)
     VEC_FREE(&f->variables);
     VEC_FREE(&f->accesses);
     VEC_FREE(&f->arcs);
+    VEC_FREE(&f->taken);
     free(f->functions);
     free((void *)f->why_entered);
     arena_free(f->arena);

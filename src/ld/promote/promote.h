@@ -33,6 +33,10 @@ struct promote_variable {
     uint64_t loads, stores; /* instructions */
     double loads_estimated, stores_estimated;
 };
+struct promote_taken {     /* a function's address */
+    uint32_t function, by; /* by: the function that makes it; ID_NONE: it is in data */
+    uint64_t at;           /* the instruction, or the place */
+};
 struct promote_facts {
     struct arena *arena;
     struct image *img; /* not owned, as the next */
@@ -42,6 +46,7 @@ struct promote_facts {
     struct regs_promotion_function *functions; /* [cfg's] */
     const char **why_entered;                  /* [cfg's]: who may call it; NULL nobody but its callers */
     VEC(struct regs_arc) arcs;
+    VEC(struct promote_taken) taken;
     uint16_t kept, free;             /* as in regs_promotion */
     const char *lost[X86_GPR_COUNT]; /* why a register that calls should keep is not kept; NULL it is */
     uint64_t main_at; /* the instruction of the entry function that holds main's address; 0: the root is the entry */
@@ -51,6 +56,11 @@ struct promote_facts {
 void promote_facts_find(struct image *img, struct cfg *cfg, struct promote_facts *out);
 void promote_facts_fini(struct promote_facts *f);
 const char *promote_function_name(const struct promote_facts *f, uint32_t function);
+
+/* ---- pointers.c ---- */
+
+/* Of functions whose address is taken, those that anybody may call become entered; the others get arcs. */
+void promote_pointers(struct promote_facts *f);
 
 /* ---- record.c ---- */
 

@@ -68,9 +68,11 @@ uint32_t data_primary(const struct prof_result *r)
 uint32_t data_nearest(const struct prof_result *r)
 {
     uint32_t primary = data_primary(r), i = 0;
+    if (primary == ID_NONE)
+        return ID_NONE;
     while (i < primary && (r->caches[i].is_tlb || r->caches[i].configuration != r->caches[primary].configuration))
         i++;
-    return primary == ID_NONE ? ID_NONE : i;
+    return i;
 }
 
 uint64_t data_walks(const struct prof_result *r, enum prof_data_owner owner, uint32_t id)

@@ -18,6 +18,11 @@
  *     lea address,[operand]; test address,size-1; jne odd
  *     shr address,6; mov entry,address; and entry,63; cmp address,gs:[table+entry*8]; jne miss
  *
+ * With samples a site that stands in a first copy asks whether one is taken; where flags are dead all of it but that
+ * stands behind the function:
+ *
+ *     cmp gs:[left],0; jg site            site: as above; jmp back
+ *
  * What is not a multiple of its size is looked at there too (odd): if it is to one line it is as any other.
  *
  * Where some sets are taken alone (rewrite_sets), that is asked first, and the filter only of what goes to these:
@@ -488,6 +493,11 @@ static uint8_t *put_odd(struct code *c, unsigned k, uint64_t back)
     return is_one;
 }
 
+bool rw_reference_is_far(const struct rw *w, const struct rw_reference *r)
+{
+    return w->opt->samples && !r->is_second && !r->call && !r->saves_flags;
+}
+
 /* ---- the two pieces ---- */
 
 /* cmp gs:[left],0; jle: to the end, which is not known yet. Returns where the distance stands. */
@@ -512,7 +522,8 @@ static void put_hot(struct code *c, struct labels *l, uint64_t cold)
     const struct rw_reference *r = c->r;
     if (moves_stack(r))
         c->p = put_save(c->p, r);
-    uint8_t *off = c->w->opt->samples && !r->is_second ? put_is_on(c) : NULL;
+    bool asks = c->w->opt->samples && !r->is_second && !rw_reference_is_far(c->w, r);
+    uint8_t *off = asks ? put_is_on(c) : NULL;
     if (r->told)
         put_told(c);
     for (unsigned k = 0; is_checked(c) && k < r->count; k++) {

@@ -308,14 +308,24 @@ static void insert_call(const struct rw *w, struct rw_point point, uint32_t id, 
                              .id = id, .bytes = (uint16_t)rw_call_bytes(w, r, how), .kind = RW_INSERTED, .how = how});
 }
 
+static void add(uint32_t id, unsigned how, unsigned bytes, struct rw_fragments *out)
+{
+    rw_fragment_add(out,
+                    (struct rw_fragment){.id = id, .bytes = (uint16_t)bytes, .kind = RW_INSERTED, .how = (uint8_t)how});
+}
+
+static void add_piece(const struct rw *w, uint32_t id, bool is_cold, struct rw_fragments *out)
+{
+    const struct rw_reference *r = &w->references->data[id];
+    add(id, rw_reference_how(r, is_cold), rw_reference_bytes(w, r, is_cold), out);
+}
+
 /* What is watched, and the check. */
 static void insert_in_first(const struct rw *w, struct rw_point point, struct rw_fragments *out)
 {
     rw_watch_insert(&w->references->watch, point.insn, out);
     if (point.insn == w->cfg->blocks.data[point.at].insn_first && has_check(w, point.at))
-        rw_fragment_add(out,
-                        (struct rw_fragment){
-                            .id = point.at, .bytes = RW_CHECK_BYTES, .kind = RW_INSERTED, .how = RW_REFERENCE_CHECK});
+        add(point.at, RW_REFERENCE_CHECK, RW_CHECK_BYTES, out);
 }
 
 static void insert(const struct rw *w, struct rw_point point, struct rw_fragments *out)
@@ -334,22 +344,29 @@ static void insert(const struct rw *w, struct rw_point point, struct rw_fragment
         return;
     if (r->call) {
         insert_call(w, point, id, out);
-        return;
+    } else if (!rw_reference_is_far(w, r)) {
+        add_piece(w, id, is_cold, out);
+    } else if (!is_cold) {
+        add(id, RW_REFERENCE_ASK, RW_CHECK_BYTES, out);
+    } else {
+        add_piece(w, id, false, out);
+        add(id, RW_REFERENCE_BACK, RW_BACK_BYTES, out);
+        add_piece(w, id, true, out);
     }
-    rw_fragment_add(out, (struct rw_fragment){.id = id,
-                                              .bytes = (uint16_t)rw_reference_bytes(w, r, is_cold),
-                                              .kind = RW_INSERTED,
-                                              .how = rw_reference_how(r, is_cold)});
 }
+
+static bool is_call_site(const struct rw_fragment *f) { return f->how & CALLS && !(f->how & RW_REFERENCE_COLD); }
 
 static void describe(struct rw *w, uint32_t func)
 {
     const struct rw_func *fn = &w->funcs[func];
     for (uint32_t i = 0; i < fn->fragment_count; i++) {
         const struct rw_fragment *f = &fn->fragments[i];
-        if (f->kind != RW_INSERTED || f->how & (RW_REFERENCE_WATCH | CALLS))
+        if (f->kind != RW_INSERTED || f->how == RW_REFERENCE_BACK || f->how & RW_REFERENCE_WATCH || is_call_site(f))
             continue;
-        if (f->how & RW_REFERENCE_COLD)
+        if (f->how == RW_REFERENCE_ASK)
+            w->references->data[f->id].ask = f->off;
+        else if (f->how & RW_REFERENCE_COLD)
             w->references->data[f->id].cold = f->off;
         else
             w->references->data[f->id].hot = f->off;
@@ -358,21 +375,25 @@ static void describe(struct rw *w, uint32_t func)
 
 static void put(const struct rw *w, const struct rw_fragment *f, uint8_t *at, uint64_t addr)
 {
-    if (f->how == RW_REFERENCE_CHECK)
+    if (f->how == RW_REFERENCE_ASK)
+        rw_put_check(w, at, addr, addr - f->off + w->references->data[f->id].hot);
+    else if (f->how == RW_REFERENCE_BACK)
+        rw_put_jmp(at, addr, addr - f->off + w->references->data[f->id].ask + RW_CHECK_BYTES);
+    else if (f->how == RW_REFERENCE_CHECK)
         rw_put_check(w, at, addr, addr - f->off + w->label[f->id].second);
     else if (f->how & RW_REFERENCE_WATCH)
         rw_put_watch(w, f, at, addr);
     else
-        (f->how & CALLS ? rw_put_call_site : rw_put_reference)(w, f, at, addr);
+        (is_call_site(f) ? rw_put_call_site : rw_put_reference)(w, f, at, addr);
 }
 
 static void frames(const struct rw *w, const struct rw_fragment *f, struct rw_frames *out)
 {
-    if (f->how == RW_REFERENCE_CHECK)
+    if (f->how == RW_REFERENCE_CHECK || f->how == RW_REFERENCE_ASK || f->how == RW_REFERENCE_BACK)
         return;
     if (f->how & RW_REFERENCE_WATCH)
         rw_watch_frames(f, out);
-    else if (f->how & CALLS)
+    else if (is_call_site(f))
         rw_call_frames(f, out);
     else
         rw_reference_frames(w, f, out);

@@ -13,7 +13,10 @@ enum { /* of a fragment: how */
        RW_REFERENCE_WATCH = 32,
        RW_REFERENCE_RANGE = 64,
        RW_REFERENCE_COLD = 128,
-       RW_REFERENCE_CHECK = RW_REFERENCE_WATCH | RW_REFERENCE_COLD /* of a block: to its second copy */
+       RW_REFERENCE_CHECK = RW_REFERENCE_WATCH | RW_REFERENCE_COLD, /* of a block: to its second copy */
+       /* Of a site that stands behind the function: what asks in front of its instruction; and the way back */
+       RW_REFERENCE_ASK = RW_REFERENCE_NOTE | RW_REFERENCE_COLD,
+       RW_REFERENCE_BACK = RW_REFERENCE_CALL | RW_REFERENCE_COLD
 };
 
 struct rw_site { /* an access of an instruction; its number is its place among all of the module */
@@ -25,6 +28,7 @@ struct rw_reference {        /* an instruction whose accesses are told */
     uint64_t addr;           /* in the original */
     uint32_t insn, first;    /* first: of its sites */
     uint32_t hot, cold;      /* describe: offsets in its function's copy of what stands before it, and far behind */
+    uint32_t ask;            /* likewise of RW_REFERENCE_ASK, where `hot` stands behind too */
     uint8_t count;           /* of sites */
     uint8_t told;            /* with samples: of its block's first: references of the block, at most 127; else 0 */
     uint32_t block, counter; /* of such: how often the block was executed in samples */
@@ -62,10 +66,13 @@ uint8_t rw_reference_how(const struct rw_reference *r, bool is_cold);
 unsigned rw_reference_bytes(const struct rw *w, const struct rw_reference *r, bool is_cold);
 void rw_put_reference(const struct rw *w, const struct rw_fragment *f, uint8_t *at, uint64_t addr);
 void rw_reference_frames(const struct rw *w, const struct rw_fragment *f, struct rw_frames *out);
+/* With samples: a site that asks, and needs no flags for it: that takes two instructions in line. */
+bool rw_reference_is_far(const struct rw *w, const struct rw_reference *r);
 
 /* With samples: where the second copy is left alone as long as none is taken. Flags must be dead there. */
 enum { RW_CHECK_BYTES = 16 };
 void rw_put_check(const struct rw *w, uint8_t *at, uint64_t addr, uint64_t to);
+enum { RW_BACK_BYTES = 5 };
 
 /* reference_versions.c */
 void rw_versions(struct rw *w);

@@ -405,6 +405,16 @@ static void the_break_goes_on(void **state)
     enter(&b, "brk", STACK, 0x1250000, 0);
     leave(&b, STACK, 0);
     assert_int_equal(at(&b, 0x1250000)->id, 0);
+    see(b.d, "01234000-01290000 rw-p 00000000 00:00 0          [heap]\n"); /* before the calls are told: */
+    assert_int_equal(at(&b, 0x128ffff)->id, at(&b, 0x1234000)->id);
+    for (uint64_t to = 0x1270000; to <= 0x1290000; to += 0x20000) {
+        enter(&b, "brk", STACK, to, 0);
+        leave(&b, STACK, 0);
+        assert_int_equal(at(&b, to - 1)->id, at(&b, 0x1234000)->id);
+        assert_int_equal(at(&b, to)->id, 0);
+    }
+    assert_int_equal(at(&b, 0x1250000)->id, at(&b, 0x1234000)->id);
+    assert_int_equal(at(&b, 0x1234000)->live_bytes, 0x5c000);
     end(&b);
 }
 

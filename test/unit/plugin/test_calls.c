@@ -14,9 +14,11 @@
 #define CALL_RAX "\xff\xd0"
 #define JUMP_RAX "\xff\xe0"
 
+static struct arena *translations;
+
 static struct qemu_plugin_tb *translated(uint64_t vaddr, const char *bytes, size_t len)
 {
-    struct qemu_plugin_tb *tb = xmalloc(sizeof *tb);
+    struct qemu_plugin_tb *tb = ARENA_NEW(translations, struct qemu_plugin_tb);
     fake_append(tb, vaddr, "\x90", 1);
     fake_append(tb, vaddr, bytes, len);
     segments_translate(tb);
@@ -48,6 +50,7 @@ static void calls(void **state)
     (void)state;
     char *text = NULL;
     size_t len = 0;
+    translations = arena_new();
     settings.calls = fake_has_functions = true;
     struct qemu_plugin_tb *entry = translated(KERNEL + (FAKE_ENTRY_PAGE << 12), "\x6a\xff", 2);
     struct qemu_plugin_tb *to_4 = translated(0x3000, CALL_RAX, 2), *four = translated(0x4000, "\xc3", 1);
@@ -76,6 +79,7 @@ static void calls(void **state)
     fclose(f);
     assert_string_equal(text, "calls 6\ncall 1 2 2\ncall 3 4 4\ncall 6 5 1\ncall 7 4 1\ncall 8 8 1\ncall 33 34 1\n");
     free(text);
+    arena_free(translations);
 }
 
 int main(void)

@@ -29,14 +29,15 @@ static void test_golden(void **state)
 {
     (void)state;
     static const enum report_export formats[] = {
-        REPORT_EXPORT_callgrind, REPORT_EXPORT_folded,     REPORT_EXPORT_csv,     REPORT_EXPORT_github,
-        REPORT_EXPORT_sarif,     REPORT_EXPORT_speedscope, REPORT_EXPORT_data_csv};
+        REPORT_EXPORT_callgrind, REPORT_EXPORT_folded,     REPORT_EXPORT_csv,      REPORT_EXPORT_github,
+        REPORT_EXPORT_sarif,     REPORT_EXPORT_speedscope, REPORT_EXPORT_data_csv, REPORT_EXPORT_data_order};
     const char *path = getenv("GOLDEN");
     struct strbuf now = {0};
     str_puts(&now,
              "What mtool export writes of results made by test/unit/store/fixture.c. REBASE=1 writes this anew.\n");
     for (size_t i = 0; i < ARRAY_LEN(formats); i++) {
-        const char *name = formats[i] == REPORT_EXPORT_data_csv ? "only-spied" : "typical";
+        const char *name =
+            formats[i] >= REPORT_EXPORT_data_csv && formats[i] <= REPORT_EXPORT_data_order ? "only-spied" : "typical";
         struct strbuf out = export(name, formats[i]);
         str_printf(&now, "$ %s %s\n", report_export_formats[formats[i]].name, name);
         for (const char *s = out.data; *s; s++)
