@@ -130,6 +130,8 @@ void cache_free(struct cache *c);
 void cache_run(struct cache *c, const struct cache_ref *refs, size_t count);
 /* The same of one, for who needs to know at once: the levels that missed it, bit 0 is levels[0]. */
 unsigned cache_reach(struct cache *c, const struct cache_ref *ref);
+/* The address of a line that went from levels[0] for the last cache_reach, the last such one; false: none did. */
+bool cache_evicted(const struct cache *c, uint64_t *address);
 const struct cache_counts *cache_counts(const struct cache *c, unsigned level);
 
 /* ---- results.c: by cell ---- */

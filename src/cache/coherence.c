@@ -32,12 +32,24 @@ struct block { /* that some thread lost */
     uint32_t sides;
 };
 
+enum { STRETCH_SHIFT = 6, STRETCH = 1 << STRETCH_SHIFT, RECENT = 1 << 9 };
+struct stretch {              /* of blocks one behind the other */
+    uint64_t owners[STRETCH]; /* threads that may have it in a coherent level, a bit each */
+    uint32_t lost[STRETCH];   /* number in `blocks` and 1; 0: none has lost it */
+};
+struct recent {
+    uint64_t number; /* of the stretch, and 1 */
+    struct stretch *stretch;
+};
+
 struct coherence {
     struct coherence_filter filter;
     unsigned shift, piece_shift; /* of an address, to its block; of a byte in it, to its bit */
     int outer;                   /* the nearest level of data that is not coherent */
-    struct map owners;           /* block -> threads that may have it in a coherent level, a bit each */
-    struct map numbers;          /* block -> number in `blocks` */
+    struct arena *arena;
+    struct map stretches; /* -> struct stretch *, as a number */
+    VEC(struct stretch *) all;
+    struct recent recent[RECENT]; /* by the low bits of their numbers */
     VEC(struct block) blocks;
     VEC(struct loss) losses;
     VEC(struct side) sides;
@@ -47,23 +59,52 @@ struct coherence {
 
 /* ---- blocks, and what was lost of them ---- */
 
+static struct stretch *find_stretch(struct coherence *k, uint64_t number)
+{
+    uint64_t *at = map_place(&k->stretches, number);
+    if (!*at) {
+        struct stretch *fresh = ARENA_NEW(k->arena, struct stretch);
+        VEC_PUSH(&k->all, fresh);
+        *at = (uint64_t)(uintptr_t)fresh;
+    }
+    k->recent[number % RECENT] = (struct recent){number + 1, (struct stretch *)(uintptr_t)*at};
+    return k->recent[number % RECENT].stretch;
+}
+
+static struct stretch *stretch_of(struct coherence *k, uint64_t block)
+{
+    uint64_t number = block >> STRETCH_SHIFT;
+    const struct recent *r = &k->recent[number % RECENT];
+    return r->number == number + 1 ? r->stretch : find_stretch(k, number);
+}
+
+static uint64_t *owners_of(struct coherence *k, uint64_t block)
+{
+    return &stretch_of(k, block)->owners[block % STRETCH];
+}
+
+/* Its number in `blocks` and 1; 0: none has lost it. */
+static uint32_t lost_number(struct coherence *k, uint64_t block)
+{
+    return coherence_watches(k, block << k->shift) ? stretch_of(k, block)->lost[block % STRETCH] : 0;
+}
+
 static struct block *block_of(struct coherence *k, uint64_t number)
 {
-    uint64_t at;
-    if (!coherence_watches(k, number << k->shift) || !map_get(&k->numbers, number, &at))
-        return NULL;
-    return &k->blocks.data[at];
+    uint32_t at = lost_number(k, number);
+    return at ? &k->blocks.data[at - 1] : NULL;
 }
 
 static struct block *add_block(struct coherence *k, uint64_t number)
 {
-    struct block *b = block_of(k, number), fresh = {.number = number, .loss = NONE, .side = NONE};
-    if (b)
-        return b;
+    struct block fresh = {.number = number, .loss = NONE, .side = NONE};
+    uint32_t at = lost_number(k, number);
+    if (at)
+        return &k->blocks.data[at - 1];
     uint64_t h = coherence_hash(number);
     k->filter.bits[h / 64] |= 1ull << h % 64;
-    map_put(&k->numbers, number, k->blocks.len);
     VEC_PUSH(&k->blocks, fresh);
+    stretch_of(k, number)->lost[number % STRETCH] = (uint32_t)k->blocks.len;
     return &k->blocks.data[k->blocks.len - 1];
 }
 
@@ -277,12 +318,10 @@ static void take(struct cache *c, unsigned thread, uint64_t block, const struct 
 static void write_block(struct cache *c, uint64_t block, const struct visit *v)
 {
     struct coherence *k = c->coherence;
-    uint64_t owners = 0, own = 1ull << v->thread;
-    map_get(&k->owners, block, &owners);
-    for (uint64_t others = owners & ~own; others; others &= others - 1)
+    uint64_t *owners = owners_of(k, block), own = 1ull << v->thread;
+    for (uint64_t others = *owners & ~own; others; others &= others - 1)
         take(c, (unsigned)__builtin_ctzll(others), block, v);
-    if (owners & ~own)
-        map_put(&k->owners, block, owners & own);
+    *owners &= own;
     struct block *b = block_of(k, block);
     for (uint32_t i = b ? b->loss : NONE; i != NONE; i = k->losses.data[i].next)
         if (k->losses.data[i].thread != v->thread)
@@ -321,13 +360,11 @@ static void clean(struct cache *c, unsigned thread, uint64_t block)
 void coherence_fetch(struct cache *c, uint64_t address, const struct visit *v)
 {
     struct coherence *k = c->coherence;
-    uint64_t block = address >> k->shift, owners = 0, own = 1ull << v->thread, others;
-    map_get(&k->owners, block, &owners);
-    others = owners & ~own;
+    uint64_t block = address >> k->shift, *owners = owners_of(k, block), own = 1ull << v->thread;
+    uint64_t others = *owners & ~own;
     if (others && !(others & (others - 1))) /* what several have, none has written since */
         clean(c, (unsigned)__builtin_ctzll(others), block);
-    if (!(owners & own))
-        map_put(&k->owners, block, owners | own);
+    *owners |= own;
     struct block *b = block_of(k, block);
     struct loss *lost = b ? loss_of(k, b, v->thread) : NULL;
     if (lost && lost->pending == NONE)
@@ -354,7 +391,7 @@ void coherence_use(struct cache *c, const struct visit *v)
 
 /* ---- made ---- */
 
-static void own(struct coherence *k, uint64_t block, uint64_t thread) { *map_place(&k->owners, block) |= thread; }
+static void own(struct coherence *k, uint64_t block, uint64_t thread) { *owners_of(k, block) |= thread; }
 
 static void own_shadow(struct coherence *k, const struct causes *of, unsigned more, uint64_t thread)
 {
@@ -391,6 +428,7 @@ struct coherence *coherence_new(const struct cache *c)
         free(k);
         return NULL;
     }
+    k->arena = arena_new();
     k->filter.shift = k->shift;
     k->piece_shift = k->shift > 6 ? k->shift - 6 : 0;
     k->free_pending = NONE;
@@ -403,7 +441,8 @@ struct coherence *coherence_new(const struct cache *c)
 
 void coherence_empty(struct coherence *k)
 {
-    map_fini(&k->owners);
+    for (size_t i = 0; i < k->all.len; i++)
+        memset(k->all.data[i]->owners, 0, sizeof k->all.data[i]->owners);
     k->losses.len = k->pending.len = 0;
     k->free_pending = NONE;
     for (size_t i = 0; i < k->blocks.len; i++)
@@ -414,8 +453,9 @@ void coherence_free(struct coherence *k)
 {
     if (!k)
         return;
-    map_fini(&k->owners);
-    map_fini(&k->numbers);
+    map_fini(&k->stretches);
+    VEC_FREE(&k->all);
+    arena_free(k->arena);
     VEC_FREE(&k->blocks);
     VEC_FREE(&k->losses);
     VEC_FREE(&k->sides);

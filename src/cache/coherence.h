@@ -16,7 +16,7 @@
 
 #define CACHE_NOBODY UINT32_MAX
 
-enum { COHERENCE_FILTER_BITS = 1 << 16 };
+enum { COHERENCE_FILTER_BITS = 1 << 20 };
 
 struct coherence_filter { /* of most blocks it tells that nothing is known of them */
     unsigned shift;       /* of an address, to its block */

@@ -176,6 +176,8 @@ static void evict(struct cache *c, int at, lines_entry e, uint32_t number, const
     uint64_t line = lines_line_of(e);
     lines_entry dirty = e & LINES_DIRTY;
     note_left(c, at, v->thread, line, number, NOTE_EVICTED, v->cell);
+    if (at == 0)
+        c->evicted = line << l->shift | 1;
     if (l->config.inclusion == CACHE_INCLUSIVE)
         dirty |= invalidate_above(c, at, line, v);
     l->counts.write_backs += dirty;
@@ -451,9 +453,16 @@ void cache_run(struct cache *c, const struct cache_ref *refs, size_t count)
 unsigned cache_reach(struct cache *c, const struct cache_ref *ref)
 {
     c->windows.references++;
+    c->evicted = 0;
     if (!(c->threads >> ref->thread & 1))
         add_thread(c, ref->thread);
     return run_ref(c, ref, c->with_causes, true);
+}
+
+bool cache_evicted(const struct cache *c, uint64_t *address)
+{
+    *address = c->evicted & ~1ull;
+    return c->evicted;
 }
 
 /* ---- made ---- */

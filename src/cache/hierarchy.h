@@ -59,6 +59,7 @@ struct cache {
     bool has_whole, with_causes;
     bool is_far;      /* what the last references needed lies far off: that of the next ones is fetched before */
     uint64_t threads; /* seen so far, a bit each */
+    uint64_t evicted; /* from levels[0] by cache_reach: the line's address, and 1; 0: nothing */
     bool in_window;
     struct cache_windows windows;
     struct cache_sets sets;

@@ -103,6 +103,7 @@ struct cmd_args {
     bool clocks, leaves;                                  /* of ld */
     uint64_t windows_count, window_size, windows_at_once; /* of ld-report */
     bool private_memory;                                  /* of ld */
+    const char *counted;                                  /* promote: the program that was counted; NULL none */
     const char *trace;                                    /* of spy; of ld-trace what it reads */
     uint64_t sets;                                        /* of spy and run: the N of 1/N */
     uint64_t sample;                                      /* likewise; 1: all; 0: not said */
@@ -119,10 +120,13 @@ struct cmd_args {
     bool analyser;   /* of monster run too */
     bool is_virtual; /* of monster run, and the next two */
     struct cmd_texts programs;
-    const char *maps;
+    const char *maps, *place;
     unsigned of;
     const char *disk;                           /* of monster run */
+    bool calls;                                 /* likewise */
     const char *kernel, *figure, *profile;      /* of monster prepare and report */
+    const char *order;                          /* of monster report */
+    unsigned linker;                            /* enum monster_linker */
     unsigned form;                              /* of trace, and of ld-trace */
     uint64_t filter;                            /* of trace */
     unsigned by, sort;                          /* enums of struct report_options */

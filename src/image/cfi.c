@@ -343,6 +343,24 @@ int64_t image_unwind_cfa_rsp_offset(const struct image *img, const struct image_
     return cfa.reg == IMAGE_CFA_RSP ? cfa.offset : -1;
 }
 
+static bool is_in_frame(const struct cfi_rule *r)
+{
+    return r->start && ((*r->start & 0xc0) == DW_CFA_offset || *r->start == DW_CFA_offset_extended ||
+                        *r->start == DW_CFA_offset_extended_sf || *r->start == DW_CFA_expression);
+}
+
+uint16_t image_unwind_saved(const struct image *img, const struct image_unwind *u, const struct image_fde *f,
+                            uint64_t vaddr)
+{
+    struct cfi_machine m;
+    uint16_t saved = 0;
+    if (vaddr - f->addr >= f->len_bytes || !cfi_machine_at(&m, img, u, f, vaddr))
+        return 0;
+    for (unsigned r = 0; r < IMAGE_FRAME_REGS; r++)
+        saved |= is_in_frame(&m.now.regs[r]) ? (uint16_t)(1u << r) : 0;
+    return saved;
+}
+
 int image_unwind_row_starts(const struct image *img, const struct image_unwind *u, uint32_t fde,
                             void (*fn)(void *ctx, uint64_t addr), void *ctx)
 {

@@ -167,6 +167,11 @@ struct image_cfa { /* where the CFA is: register and distance from it */
 struct image_cfa image_unwind_cfa(const struct image *img, const struct image_unwind *u, const struct image_fde *f,
                                   uint64_t vaddr);
 
+/* Registers, by DWARF's numbers, that f has saved in its frame before the instruction at vaddr; 0 if it is not
+ * understood. */
+uint16_t image_unwind_saved(const struct image *img, const struct image_unwind *u, const struct image_fde *f,
+                            uint64_t vaddr);
+
 /* Calls fn(ctx, address) for each place in the FDE's code from which on the frame is described in another way. 0, or -1
  * if that is not understood. */
 int image_unwind_row_starts(const struct image *img, const struct image_unwind *u, uint32_t fde,

@@ -46,6 +46,19 @@ void ld_copies_close(struct ld_copies *c); /* the files, too */
 const char *ld_copies_put(const struct ld_copies *c, size_t number, const char *path, const struct strbuf *bytes);
 void ld_tally_leave(struct ld_tally *t, const char *name, const char *why); /* a line of `left` */
 
+/* ---- link.c ---- */
+
+/* argv[0] is executed; what it says goes to `said` unless that is negative. Its status; SIGNAL + 128. */
+int ld_run(const char *const *argv, int said);
+/* The link as it was meant; `more` words at its end, NULL none. */
+int ld_run_plain(const struct ld_link *l, struct arena *a, const char *const *more);
+
+/* ---- promote/link.c ---- */
+
+/* As ld_link, of a parsed line that links; *why: it was linked as it was meant, because. */
+int ld_link_promoted(const struct ld_link *l, const struct ld_line *line, struct arena *a, struct ld_tally *tally,
+                     const char **why);
+
 /* ---- cache.c ---- */
 
 void ld_hash(const void *bytes, size_t len, char out[LD_HASH]); /* fast; no secret, and none that must not be found */

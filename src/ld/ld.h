@@ -101,18 +101,21 @@ struct machine;
 struct ld_tally {
     uint64_t funcs, funcs_moved, counters;
     uint64_t blocks_ordered;
-    bool is_seen;       /* schedule: others may see its accesses to memory */
-    char *lto;          /* an input that holds intermediate code, on the heap; NULL none */
-    struct strbuf left; /* a line each: what was taken over as it is, and why */
+    bool is_seen;                /* schedule: others may see its accesses to memory */
+    uint64_t promoted, accesses; /* promote: variables in registers, instructions that no longer reach memory */
+    char *promoted_what;         /* on the heap: their names, or why there are none; NULL: nothing was tried */
+    char *lto;                   /* an input that holds intermediate code, on the heap; NULL none */
+    struct strbuf left;          /* a line each: what was taken over as it is, and why */
 };
 struct ld_link {
     bool all_blocks; /* as in rewrite_relocatable_options */
     const struct ld_tool *tool;
-    const char *linker;            /* to be executed */
-    const char *const *args;       /* its arguments, without its name, NULL-terminated */
-    const char *folder;            /* of temporary files; exists */
-    const struct machine *machine; /* schedule: that it is done for */
-    bool is_private;               /* schedule: nobody sees its accesses to memory, whatever the link looks like */
+    const char *linker;                /* to be executed */
+    const char *const *args;           /* its arguments, without its name, NULL-terminated */
+    const char *folder;                /* of temporary files; exists */
+    const struct machine *machine;     /* schedule: that it is done for */
+    const struct ld_variables *counts; /* promote: how often variables are used, NULL: estimated */
+    bool is_private;                   /* schedule: nobody sees its accesses to memory, whatever the link looks like */
 };
 /* Links for the tool. Standard output, error and exit status are those of the linker, given the inputs as they
  * are: where it refuses the rewritten ones, the link is done without them, and *why_plain (on the heap, else NULL) says
@@ -158,6 +161,34 @@ struct ld_blocks;
  * each call, ten times as often in a loop as around it (Wall 1989, 4.1). 0, or -1 after one line. */
 int ld_schedules_read(const char *path, const struct ld_blocks *counts, struct ld_schedules **out);
 void ld_schedules_free(struct ld_schedules *s);
+
+/* ---- promote/: variables in registers for the whole run ---- */
+
+struct ld_promoted { /* a variable */
+    const char *name;
+    uint64_t address;
+    unsigned bytes;
+    const char *reg;                          /* that holds it; NULL none */
+    const char *why;                          /* it is in none; "" */
+    uint64_t loads, stores;                   /* instructions that do so, now moves of registers if `reg` */
+    double loads_estimated, stores_estimated; /* for one call of each function, ten times in a loop */
+    double loads_measured, stores_measured;   /* executed; if has_counts */
+};
+struct ld_promotion {
+    struct arena *arena;
+    VEC(struct ld_promoted) variables; /* that instructions name; those most used first, by counts if there are any */
+    const char *root;                  /* the function in front of which the registers are loaded */
+    const char *why;                   /* nothing could be promoted, "" */
+    bool has_counts;
+};
+/* Of a linked file, from its record. 0, or -1 after one line: it was not linked by this tool, or is damaged. */
+int ld_promotion_read(const char *path, struct ld_promotion *out);
+/* Is there such a record? */
+bool ld_promotion_is_in(const char *path);
+void ld_promotion_free(struct ld_promotion *p);
+/* Fills what was measured, of variables of the same name and size. */
+struct ld_variables;
+void ld_promotion_measure(struct ld_promotion *p, const struct ld_variables *counts);
 
 /* ---- blocks.c: from a linked file and what it wrote to counts ---- */
 

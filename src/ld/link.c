@@ -32,8 +32,7 @@ struct job {
 
 /* ---- processes ---- */
 
-/* argv[0] is executed. What it says goes to `said` unless that is negative. */
-static int run(const char *const *argv, int said)
+int ld_run(const char *const *argv, int said)
 {
     int status;
     pid_t pid = fork();
@@ -54,8 +53,7 @@ static int run(const char *const *argv, int said)
     return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
 }
 
-/* As it was meant; `more` words at its end. */
-static int run_plain(const struct ld_link *l, struct arena *a, const char *const *more)
+int ld_run_plain(const struct ld_link *l, struct arena *a, const char *const *more)
 {
     size_t n = 0, k = 0;
     while (l->args[n])
@@ -67,7 +65,7 @@ static int run_plain(const struct ld_link *l, struct arena *a, const char *const
     memcpy(argv + 1, l->args, n * sizeof *argv);
     if (k)
         memcpy(argv + 1 + n, more, k * sizeof *argv);
-    return run(argv, -1);
+    return ld_run(argv, -1);
 }
 
 /* ---- inputs ---- */
@@ -351,16 +349,16 @@ static int link_rewritten(struct job *j, const char **why_plain)
 {
     const char **argv = make_line(j);
     int fd = memfd_create("mtool-ld", MFD_CLOEXEC);
-    int status = argv && fd >= 0 ? run(argv, fd) : 1;
+    int status = argv && fd >= 0 ? ld_run(argv, fd) : 1;
     if (status != 0) {
         const char *why = "there is no room for its temporary files";
         if (argv && fd >= 0)
             why = arena_printf(j->arena, "the linker refuses the rewritten objects: %s", first_line(j, fd));
-        status = run_plain(j->l, j->arena, NULL);
+        status = ld_run_plain(j->l, j->arena, NULL);
         *why_plain = status == 0 ? why : NULL; /* else it is no fault of ours */
     } else if (has_bytes(fd)) {                /* its words would name our copies: those of the plain link are shown */
         const char *const elsewhere[] = {"-o", arena_printf(j->arena, "%s/plain", j->l->folder), NULL};
-        status = run_plain(j->l, j->arena, elsewhere);
+        status = ld_run_plain(j->l, j->arena, elsewhere);
     }
     if (fd >= 0)
         close(fd);
@@ -382,7 +380,9 @@ int ld_link(const struct ld_link *l, struct ld_tally *tally, char **why_plain)
     ld_line_parse(j.arena, l->args, &j.line);
     if (!j.line.links || j.line.is_partial ||
         output_is_input(&j)) { /* what is joined now is rewritten when it is linked at last */
-        status = run_plain(l, j.arena, NULL);
+        status = ld_run_plain(l, j.arena, NULL);
+    } else if (l->tool->id == LD_TOOL_PROMOTE) {
+        status = ld_link_promoted(l, &j.line, j.arena, tally, &why);
     } else {
         j.resolver = ld_resolver_new();
         j.has_plugin = has_plugin(&j);
@@ -391,11 +391,11 @@ int ld_link(const struct ld_link *l, struct ld_tally *tally, char **why_plain)
         is_kept = ld_copies_make(&j.copies) == 0;
         make_id(&j);
         if (is_kept && !tally->counters && !tally->blocks_ordered)
-            status = run_plain(l, j.arena, NULL);
+            status = ld_run_plain(l, j.arena, NULL);
         else if (is_kept)
             status = link_rewritten(&j, &why);
         else
-            status = run_plain(l, j.arena, NULL), why = "there is no room for its temporary files";
+            status = ld_run_plain(l, j.arena, NULL), why = "there is no room for its temporary files";
         ld_copies_close(&j.copies);
         VEC_FREE(&j.inputs);
         ld_resolver_free(j.resolver);

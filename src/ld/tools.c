@@ -7,11 +7,13 @@
 
 #include "ld_runtime_calls.h"
 #include "ld_runtime_clocks.h"
+#include "ld_runtime_promote.h"
 #include "ld_runtime_trace.h"
 
 #define sizeof_NULL 0
 #define sizeof_ld_runtime_calls sizeof ld_runtime_calls
 #define sizeof_ld_runtime_clocks sizeof ld_runtime_clocks
+#define sizeof_ld_runtime_promote sizeof ld_runtime_promote
 #define sizeof_ld_runtime_trace sizeof ld_runtime_trace
 
 const struct ld_tool ld_tools[LD_TOOL_COUNT] = {

@@ -192,6 +192,31 @@ static void put_reads(const struct painter *p)
                      "  devices are coherent with its caches; the paper's copies read from such buffers.\n");
 }
 
+/* ---- misses ---- */
+
+static void put_kind(const struct painter *p, const uint64_t *of, enum wire_column misses)
+{
+    str_printf(p->out, " %11s", monster_grouped(p->a, (double)of[misses]));
+    str_printf(p->out, " %11s",
+               monster_fixed(p->a, 1000 * (double)of[misses] / fmax((double)of[WIRE_INSTRUCTIONS], 1), 2));
+}
+
+static void put_miss_counts(const struct painter *p, const uint64_t *of)
+{
+    put_kind(p, of, WIRE_FETCH_MISSES);
+    put_kind(p, of, WIRE_READ_MISSES);
+    put_kind(p, of, WIRE_WRITE_MISSES);
+    str_puts(p->out, "\n");
+}
+
+static void put_misses(const struct painter *p)
+{
+    static const char *const columns[] = {"fetches", "per 1000", "reads", "per 1000", "writes", "per 1000"};
+    put_title(p, "Misses of the nearest caches, and for 1000 instructions (the kernel without its idle loop)", columns,
+              ARRAY_LEN(columns));
+    for_each_part(p, put_miss_counts);
+}
+
 /* ---- the mix ---- */
 
 static void put_mix(const struct painter *p)
@@ -220,14 +245,15 @@ static const struct {
     bool needs_machine;
     void (*put)(const struct painter *p);
 } figures[] = {
-    {"4", true, put_time},       {"5", true, put_phases}, {"6", true, put_regions}, {"7", true, put_cpi},
-    {"8", true, put_region_cpi}, {"9", true, put_stalls}, {"10", true, put_reads},  {"table1", false, put_mix},
+    {"4", true, put_time},   {"5", true, put_phases},      {"6", true, put_regions},
+    {"7", true, put_cpi},    {"8", true, put_region_cpi},  {"9", true, put_stalls},
+    {"10", true, put_reads}, {"misses", true, put_misses}, {"table1", false, put_mix},
 };
 
 static int check(const char *which, size_t figure, struct monster_result *const *r, size_t count)
 {
     if (figure == ARRAY_LEN(figures))
-        return diag_error("there is no figure '%s'; there are 4 to 10 and table1", which);
+        return diag_error("there is no figure '%s'; there are 4 to 10, table1 and misses", which);
     for (size_t i = 0; i < count && figures[figure].needs_machine; i++)
         if (!r[i]->machine)
             return diag_error("%s: figure %s needs cycles: make it with monster run --model MACHINE", r[i]->path,

@@ -227,7 +227,26 @@ static void put_functions(struct json *j, const struct monster_result *r)
         json_str(j, "mode", monster_mode_name((enum monster_mode)f->is_kernel));
         json_str(j, "region", f->is_kernel ? monster_region_names[monster_region_of(f)] : "user");
         json_hex(j, "address", f->address);
+        json_u64(j, "bytes", f->of[WIRE_BYTES]);
         put_sum(j, r, f->of);
+        json_object_end(j);
+    }
+    json_array_end(j);
+}
+
+/* By places in `functions`. */
+static void put_calls(struct json *j, const struct monster_result *r)
+{
+    if (!r->has_calls) {
+        json_null(j, "calls");
+        return;
+    }
+    json_array(j, "calls");
+    for (size_t i = 0; i < r->calls.len; i++) {
+        json_object(j, NULL);
+        json_u64(j, "caller", r->calls.data[i].caller);
+        json_u64(j, "callee", r->calls.data[i].callee);
+        json_u64(j, "count", r->calls.data[i].count);
         json_object_end(j);
     }
     json_array_end(j);
@@ -245,6 +264,7 @@ void monster_put_json(const struct monster_result *r, struct strbuf *out)
     put_maps(&j, r);
     put_programs(&j, r);
     put_functions(&j, r);
+    put_calls(&j, r);
     json_object_end(&j);
     str_puts(out, "\n");
 }

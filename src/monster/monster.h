@@ -51,12 +51,17 @@ struct monster_map { /* a policy of mapping pages, and the misses of the nearest
     uint64_t misses[MONSTER_MODE_COUNT][3]; /* fetches by lines, reads, writes */
     uint64_t bins;
 };
+struct monster_call {        /* of one function by another, or a jump to its begin */
+    uint32_t caller, callee; /* of the functions */
+    uint64_t count;
+};
 struct monster_result {
     struct arena *arena;
     const char *path, *command, *kernel, *version; /* of the guest's kernel; of mtool */
     const char *machine, *caches;                  /* NULL: counted only */
     VEC(const char *) levels;                      /* names; of those nearest to each side both */
     int level_of[2][WIRE_LEVELS_MAX];              /* data, code: which misses are levels[i]'s; -1: none */
+    uint64_t code_cache;                           /* bytes of the nearest one of instructions; 0: unknown */
     double width, ghz;
     unsigned shift;    /* an instruction takes 1 << shift ns of the guest's clock */
     uint64_t clock_ns; /* of that, from begin to end */
@@ -69,6 +74,8 @@ struct monster_result {
     VEC(struct monster_function) functions;
     VEC(struct monster_program) programs;
     VEC(struct monster_map) maps;
+    bool has_calls; /* they were counted */
+    VEC(struct monster_call) calls;
 };
 /* Of a file. NULL after one line: it is not there, no result of ours, not whole. */
 struct monster_result *monster_read(const char *path);
@@ -120,6 +127,17 @@ int monster_put_figure(const char *which, struct monster_result *const *r, size_
 struct prof_result;
 struct prof_result *monster_profile(const struct monster_result *r);
 
+/* ---- order.c ---- */
+
+/* Of functions of `path` ("kernel", or as their module), by the weighted call graph: out[i] is which of the functions
+ * comes i-th. Returns how many; room for all functions is the caller's. */
+size_t monster_order(const struct monster_result *r, const char *path, uint32_t *out);
+enum monster_linker { MONSTER_LLD, MONSTER_GOLD, MONSTER_BFD };
+/* As a file for that linker, of the functions of a program: its path or name, or "kernel". 0, or -1 after one line: no
+ * calls were counted, there is no such program, it has no symbols. */
+int monster_put_order(const struct monster_result *r, const char *program, enum monster_linker linker,
+                      struct strbuf *out);
+
 /* ---- run.c ---- */
 
 struct monster_options {
@@ -130,10 +148,12 @@ struct monster_options {
     const char *const *programs; /* of state machines: files, or names of those that are built in */
     size_t program_count;
     const char *maps;   /* policies of mapping pages, with commas; NULL: none */
+    const char *place;  /* result whose calls place the kernel's functions, of policies with +place; NULL: none */
     bool analyser;      /* with the limits of 1992 */
     uint64_t memory_mb; /* 0: as much as the files need, and 512 */
     double limit_s;     /* 0: 600 */
     bool is_virtual, user_only, kernel_only;
+    bool calls;                                   /* who calls whom is counted too */
     bool has_disk;                                /* all files are on it, and it is cold */
     double disk_ms /* of a request */, disk_mb_s; /* 0: at once */
 };

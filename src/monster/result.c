@@ -169,6 +169,30 @@ static int take_map(struct reader *p, char *rest)
     return 0;
 }
 
+static int take_code_cache(struct reader *p, char *rest)
+{
+    p->r->code_cache = take_number(&rest, 10);
+    return 0;
+}
+
+static int take_calls(struct reader *p, char *rest)
+{
+    (void)rest;
+    p->r->has_calls = true;
+    return 0;
+}
+
+/* Behind all functions. */
+static int take_call(struct reader *p, char *rest)
+{
+    uint64_t caller = take_number(&rest, 10), callee = take_number(&rest, 10), count = take_number(&rest, 10);
+    if (caller >= p->r->functions.len || callee >= p->r->functions.len)
+        return wrong(p, "a call of a function that is not there");
+    struct monster_call c = {(uint32_t)caller, (uint32_t)callee, count};
+    VEC_PUSH(&p->r->calls, c);
+    return 0;
+}
+
 static int take_total(struct reader *p, char *rest)
 {
     bool is_kernel = strncmp(rest, "kernel", 6) == 0;
@@ -263,7 +287,8 @@ static const struct {
     {"shift", take_shift},     {"clock", take_clock_ns},  {"end", take_end},           {"total", take_total},
     {"process", take_process}, {"columns", take_columns}, {"function", take_function}, {"whole", take_whole},
     {"map", take_map},         {"program", take_program}, {"counter", take_counter},   {"timer", take_timer},
-    {"traced", take_traced},   {"trace", take_trace},     {"disk", take_disk},
+    {"traced", take_traced},   {"trace", take_trace},     {"disk", take_disk},         {"code-cache", take_code_cache},
+    {"calls", take_calls},     {"call", take_call},
 };
 
 static int take_line(struct reader *p, char *line)
@@ -333,6 +358,7 @@ void monster_free(struct monster_result *r)
     }
     VEC_FREE(&r->programs);
     VEC_FREE(&r->maps);
+    VEC_FREE(&r->calls);
     arena_free(r->arena);
     free(r);
 }

@@ -191,16 +191,27 @@ static int find_machine(struct job *j, const char *wanted)
                                    wanted);
 }
 
-/* "", or "+kernel=N". */
-static bool is_reservation(const char *text)
+/* "+kernel=N" and "+place", each once at most. */
+static bool are_additions(const char *text, bool *is_placed)
 {
-    static const char front[] = "+kernel=";
-    char *end;
-    if (!*text)
-        return true;
-    if (strncmp(text, front, strlen(front)) != 0 || text[strlen(front)] < '1' || text[strlen(front)] > '9')
-        return false;
-    return strtoul(text + strlen(front), &end, 10) <= BINS_MAX && !*end;
+    static const char front[] = "+kernel=", place[] = "+place";
+    bool has_bins = false;
+    while (*text) {
+        char *end;
+        if (strncmp(text, place, strlen(place)) == 0 && !*is_placed) {
+            *is_placed = true;
+            text += strlen(place);
+            continue;
+        }
+        if (has_bins || strncmp(text, front, strlen(front)) != 0 || text[strlen(front)] < '1' ||
+            text[strlen(front)] > '9')
+            return false;
+        has_bins = true;
+        if (strtoul(text + strlen(front), &end, 10) > BINS_MAX)
+            return false;
+        text = end;
+    }
+    return true;
 }
 
 static int check_maps(const struct job *j)
@@ -211,20 +222,53 @@ static int check_maps(const struct job *j)
 #undef MAP
     };
     char *list = arena_strdup(j->a, j->o->maps), *state = NULL;
+    bool is_any_placed = false;
     if (!j->o->machine)
         return diag_error("monster run: --maps needs caches: --model");
     for (char *name = strtok_r(list, ",", &state); name; name = strtok_r(NULL, ",", &state)) {
-        bool is_known = false;
+        bool is_known = false, is_placed = false;
         size_t len = strcspn(name, "+");
         for (size_t i = 0; i < ARRAY_LEN(names); i++)
             is_known |= strlen(names[i]) == len && strncmp(names[i], name, len) == 0;
-        if (!is_known || !is_reservation(name + len))
+        if (!is_known || !are_additions(name + len, &is_placed))
             return diag_error(
                 "monster run: there is no mapping policy '%s': real, colour, hop, best, random, each also "
-                "with bins for the kernel alone, as hop+kernel=4",
+                "with bins for the kernel alone, as hop+kernel=4, or its functions placed, hop+place",
                 name);
+        is_any_placed |= is_placed;
     }
+    if (is_any_placed && !j->o->place)
+        return diag_error("monster run: --maps with +place needs the calls by which it is done: --place FILE, of an "
+                          "earlier run with --calls");
+    if (!is_any_placed && j->o->place)
+        return diag_error("monster run: --place is about policies with +place: --maps real,real+place");
     return 0;
+}
+
+/* The kernel's functions, in the order that the calls of an earlier run say, as the plugin reads them. */
+static int write_placed(const struct job *j, struct strbuf *settings)
+{
+    if (!j->o->place)
+        return 0;
+    struct monster_result *r = monster_read(j->o->place);
+    struct strbuf list = {0};
+    if (!r)
+        return -1;
+    int rc = 0;
+    if (!r->has_calls)
+        rc = diag_error("%s: it has no calls, by which functions are placed: mtool monster run --calls", r->path);
+    else if (strcmp(r->kernel, j->guest->version) != 0)
+        rc = diag_error("%s: it is of Linux %s, and the guest has %s", r->path, r->kernel, j->guest->version);
+    uint32_t *order = ARENA_ARRAY(j->a, uint32_t, r->functions.len + 1);
+    size_t n = rc == 0 ? monster_order(r, "kernel", order) : 0;
+    for (size_t i = 0; i < n; i++)
+        str_printf(&list, "%llx\n", (unsigned long long)r->functions.data[order[i]].address);
+    str_printf(settings, "placed %s\n", part(j, "placed"));
+    if (rc == 0)
+        rc = write_part(part(j, "placed"), &list);
+    str_free(&list);
+    monster_free(r);
+    return rc;
 }
 
 static int choose_machine(struct job *j)
@@ -232,6 +276,8 @@ static int choose_machine(struct job *j)
     struct machine *m;
     if (j->o->maps && check_maps(j) < 0)
         return -1;
+    if (j->o->place && !j->o->maps)
+        return diag_error("monster run: --place is about policies with +place: --maps real,real+place");
     if (!j->o->machine)
         return 0;
     if (find_machine(j, j->o->machine) < 0 || machine_read(j->machine, &m) < 0)
@@ -264,8 +310,11 @@ static int write_settings(const struct job *j)
     if (j->o->maps)
         str_printf(&s, "maps %s\n", j->o->maps);
     str_puts(&s, j->o->is_virtual ? "virtual\n" : "");
+    str_puts(&s, j->o->calls ? "calls\n" : "");
     str_puts(&s, j->o->user_only ? "user-only\n" : j->o->kernel_only ? "kernel-only\n" : "");
-    int rc = monster_programs_write(j->o, j->guest->symbols, part(j, "modules"), part(j, "programs"), &s);
+    int rc = write_placed(j, &s);
+    if (rc == 0)
+        rc = monster_programs_write(j->o, j->guest->symbols, part(j, "modules"), part(j, "programs"), &s);
     if (rc == 0)
         rc = write_part(j->boot.settings, &s);
     str_free(&s);

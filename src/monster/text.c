@@ -128,6 +128,34 @@ static void put_functions(struct arena *a, const struct monster_result *r, size_
         str_printf(out, "  %zu more functions; --all prints them\n", r->functions.len - top);
 }
 
+static int by_count(const void *a, const void *b)
+{
+    const struct monster_call *x = a, *y = b;
+    if (x->count != y->count)
+        return x->count < y->count ? 1 : -1;
+    return x->caller != y->caller ? (x->caller > y->caller ? 1 : -1)
+                                  : (x->callee > y->callee) - (x->callee < y->callee);
+}
+
+static void put_calls(struct arena *a, const struct monster_result *r, size_t top, struct strbuf *out)
+{
+    struct monster_call *all = ARENA_ARRAY(a, struct monster_call, r->calls.len + 1);
+    if (!r->calls.len)
+        return;
+    memcpy(all, r->calls.data, r->calls.len * sizeof *all);
+    qsort(all, r->calls.len, sizeof *all, by_count);
+    str_printf(out, "\n  %16s  %-6s  caller, callee\n", "calls", "mode");
+    for (size_t i = 0; i < r->calls.len && i < top; i++) {
+        const struct monster_function *from = &r->functions.data[all[i].caller];
+        const struct monster_function *to = &r->functions.data[all[i].callee];
+        str_printf(out, "  %16s  %-6s  %s, %s\n", monster_grouped(a, (double)all[i].count),
+                   monster_mode_name((enum monster_mode)from->is_kernel), str_printable(a, from->name),
+                   str_printable(a, to->name));
+    }
+    if (r->calls.len > top)
+        str_printf(out, "  %zu more pairs; --all prints them\n", r->calls.len - top);
+}
+
 enum { TRACE_SHOWN = 10 };
 
 static void put_counter(struct arena *a, const struct monster_result *r, const struct monster_counter *c,
@@ -196,5 +224,6 @@ void monster_put_text(const struct monster_result *r, size_t top, struct strbuf 
     put_programs(a, r, out);
     put_processes(a, r, out);
     put_functions(a, r, top, out);
+    put_calls(a, r, top, out);
     arena_free(a);
 }

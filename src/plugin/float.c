@@ -19,6 +19,8 @@ struct slow {
     float latency, issue;
 };
 
+static double later(double a, double b) { return a > b ? a : b; }
+
 static double ready[256]; /* by register: when it can be used */
 static double unit_free[UNITS_MAX];
 
@@ -57,9 +59,9 @@ void float_run(const struct segment *s, double now)
         double at = now + w->operation * per_operation + waited, start = at;
         for (unsigned k = 0; k < READS_MAX; k++)
             if (w->reads[k] != X86_REG_NONE)
-                start = fmax(start, ready[w->reads[k]]);
+                start = later(start, ready[w->reads[k]]);
         if (w->unit < UNITS_MAX && w->issue > 1) {
-            start = fmax(start, unit_free[w->unit]);
+            start = later(start, unit_free[w->unit]);
             unit_free[w->unit] = start + w->issue;
         }
         if (w->writes != X86_REG_NONE)

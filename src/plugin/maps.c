@@ -3,7 +3,8 @@
  * addresses whose frames that policy chose (Kessler and Hill 1990; Part II of the paper, 3.1). A frame is chosen when a
  * process first reaches a page of user addresses; pages of the kernel stay in the frames that they have.
  *
- * With POLICY+kernel=N the first N bins are the kernel's alone: its pages are in them, those of programs in the others.
+ * With POLICY+place fetches of the kernel are from where placed.c has its functions. With POLICY+kernel=N the first N
+ * bins are the kernel's alone: its pages are in them, those of programs in the others.
  *
  * A bin is what of a cache one frame can be in: the bytes of a way over those of a page. A chosen frame has the bin of
  * the policy and the number of the real one above it, so that two pages never share a line. */
@@ -31,7 +32,9 @@ struct space {                 /* of addresses: what its policy knows of it */
     uint32_t next_bin, *pages; /* pages: in each bin */
 };
 struct mapping {
+    const char *name;
     enum policy policy;
+    bool is_placed;    /* the kernel's functions are where placed.c has them */
     uint32_t reserved; /* bins for the kernel, the first ones; 0: its pages are where they are */
     struct cache *cache;
     struct filter code, data;
@@ -60,11 +63,14 @@ static uint32_t bins_of(const struct cache_config *k)
     return (uint32_t)min_u64(most, 1 << 16);
 }
 
-/* "hop", "hop+kernel=4". -1: no such policy. */
-static int policy_named(const char *name, uint32_t *reserved)
+/* "hop", "hop+kernel=4", "hop+place". -1: no such policy. */
+static int policy_named(const char *name, struct mapping *m)
 {
     size_t len = strcspn(name, "+");
-    *reserved = name[len] ? (uint32_t)strtoul(name + len + strlen("+kernel="), NULL, 10) : 0;
+    const char *bins = strstr(name, "+kernel=");
+    m->name = xstrdup(name);
+    m->reserved = bins ? (uint32_t)strtoul(bins + strlen("+kernel="), NULL, 10) : 0;
+    m->is_placed = strstr(name, "+place") != NULL;
     for (int i = 0; i < MAP_COUNT; i++)
         if (strlen(names[i]) == len && strncmp(names[i], name, len) == 0)
             return i;
@@ -81,7 +87,7 @@ int maps_make(const struct cache_config *config)
         the.is_inclusive |= config->levels[i].inclusion == CACHE_INCLUSIVE;
     for (char *name = strtok_r(list, ",", &state); name; name = strtok_r(NULL, ",", &state)) {
         struct mapping m = {.chance = {1}};
-        int policy = policy_named(name, &m.reserved);
+        int policy = policy_named(name, &m);
         if (policy < 0)
             return diag_error("there is no mapping policy '%s'", name);
         if (m.reserved >= the.bins && m.reserved)
@@ -143,13 +149,13 @@ static uint32_t choose(struct mapping *m, struct space *s, uint64_t page, uint64
 /* A page of user addresses is in that frame. */
 void maps_note(uint64_t vaddr, uint64_t physical)
 {
-    uint64_t frame = physical >> PAGE_SHIFT, page = vaddr >> PAGE_SHIFT, owner = page << 20 | (system_space() + 1);
+    uint64_t frame = physical >> PAGE_SHIFT, page = vaddr >> PAGE_SHIFT, owner = page << 20 | (system_space + 1);
     if ((int64_t)vaddr < 0 || frame >= the.frames || the.owner[frame] == owner)
         return;
     the.owner[frame] = owner;
     for (size_t i = 0; i < the.all.len; i++) {
         struct mapping *m = &the.all.data[i];
-        struct space *s = space_of(m, system_space());
+        struct space *s = space_of(m, system_space);
         uint32_t bin = choose(m, s, page, frame);
         s->pages[bin]++;
         m->bin[frame] = bin + 1; /* 0: the frame's own */
@@ -181,7 +187,6 @@ static bool reach(struct mapping *m, uint64_t address, unsigned bytes, enum cach
     return missed;
 }
 
-/* Of code a line each, so that all lines that a fetch lacks count. */
 void maps_reach(uint64_t physical, unsigned bytes, enum cache_kind kind, bool is_kernel)
 {
     enum cache_kind counted = kind == CACHE_MODIFY ? CACHE_READ : kind;
@@ -191,13 +196,22 @@ void maps_reach(uint64_t physical, unsigned bytes, enum cache_kind kind, bool is
     }
 }
 
+/* Of code a line each, so that all lines that a fetch lacks count. */
+void maps_fetch(const struct segment *s, unsigned shift)
+{
+    for (size_t i = 0; i < the.all.len; i++) {
+        struct mapping *m = &the.all.data[i];
+        uint64_t begin = m->is_placed ? s->placed : s->physical;
+        for (uint64_t line = begin >> shift; line <= (begin + s->bytes - 1) >> shift; line++)
+            m->misses[s->is_kernel][CACHE_FETCH] += reach(m, mapped(m, line << shift), 1, CACHE_FETCH);
+    }
+}
+
 void maps_write(FILE *f)
 {
     for (size_t i = 0; i < the.all.len; i++) {
         const struct mapping *m = &the.all.data[i];
-        fprintf(f, "map %s", names[m->policy]);
-        if (m->reserved)
-            fprintf(f, "+kernel=%u", m->reserved);
+        fprintf(f, "map %s", m->name);
         for (int k = 0; k < 2; k++)
             for (int kind = 0; kind < CACHE_KIND_COUNT; kind++)
                 fprintf(f, " %llu", (unsigned long long)m->misses[k][kind]);

@@ -13,7 +13,7 @@
 #include "machine/machine.h"
 #include "plugin/filter.h"
 
-enum { MEMO_PAGES = 4096, PAGE_SHIFT = 12, WORD = 8, BUFFER_MAX = 256 };
+enum { MEMO_PAGES = 4096, PAGE_SHIFT = 12, WORD = 8, BUFFER_MAX = 256, TLB_PLACES = 1024 };
 
 bool model_is_wanted, model_missed_data, model_missed_tlb;
 struct machine *model_machine;
@@ -21,7 +21,7 @@ struct machine *model_machine;
 struct memo {          /* a page of the guest's addresses */
     uint64_t page;     /* and 1, so that 0 is none */
     uint64_t distance; /* physical - virtual */
-    uint64_t tlb_age;  /* it is in the TLB while that is the age of the TLB */
+    uint64_t tlb_age;  /* it is in the TLB while that is the age of the TLB; 0: unknown */
 };
 
 static struct {
@@ -33,18 +33,23 @@ static struct {
     uint32_t penalty[2][1 << WIRE_LEVELS_MAX]; /* data, code: by the levels that missed */
     int8_t column[2][CACHE_LEVELS_MAX];        /* which of the WIRE_*_MISSES a level is */
     uint32_t uncached, tlb_penalty, tlb_far_penalty;
-    bool tlb_is_random;
+    bool tlb_is_random, tlb_is_known; /* is_known: of a page it is told when it goes */
     uint64_t tlb_age, code_page, data_page, kernel_page;
-    double per_operation; /* cycles */
+    uint64_t code_age, code_space; /* of the TLB, and of addresses, when code was last looked up in it */
+    uint64_t tlb_has[TLB_PLACES];  /* of a page that is in the TLB for sure its address there, and 1 */
+    double per_operation;          /* cycles */
     double stalls;
     double done[BUFFER_MAX], last_done; /* write buffer: when each entry has been written */
     uint64_t last_written;              /* its page */
     uint64_t missed_lines;              /* of the last segment, a bit each */
     unsigned entries, next;
+    bool is_buffered; /* what a store misses does not keep it in the buffer */
     double drain, drain_page;
 } the;
 
 /* ---- made ---- */
+
+static double later(double a, double b) { return a > b ? a : b; }
 
 static double latency_of(const char *name)
 {
@@ -107,7 +112,9 @@ static void make_tlb(const struct machine *m)
         for (unsigned i = 0; i < the.tlb_config.count; i++)
             the.tlb_config.levels[i].policy = CACHE_RANDOM;
     the.tlb_is_random = m->tlb_random > 0;
+    the.tlb_is_known = the.tlb_is_random && the.tlb_config.count == 1;
     the.tlb = the.tlb_config.count ? cache_new(&the.tlb_config, false) : NULL;
+    the.tlb_age = the.tlb ? 1 : 0; /* without one all is in it */
 }
 
 static void unmake(void)
@@ -116,8 +123,8 @@ static void unmake(void)
         cache_free(the.cache);
     if (the.tlb)
         cache_free(the.tlb);
-    free(the.code.last);
-    free(the.data.last);
+    filter_free(&the.code);
+    filter_free(&the.data);
     if (model_machine)
         machine_free(model_machine);
     model_machine = NULL;
@@ -143,9 +150,9 @@ int model_make(void)
     the.data = filter_of(&the.config, CACHE_DATA);
     the.per_operation = 1 / fmax(model_machine->max_issue, 1);
     the.entries = (unsigned)fmin(fmax(model_machine->write_buffer, model_machine->store_queue), BUFFER_MAX);
+    the.is_buffered = model_machine->write_buffer > 0;
     the.drain = model_machine->write_buffer > 0 ? model_machine->write_drain : model_machine->drain;
     the.drain_page = model_machine->write_page > 0 ? model_machine->write_page : the.drain;
-    the.tlb_age = 1;
     make_penalties();
     make_tlb(model_machine);
     if (settings.maps && maps_make(&the.config) < 0)
@@ -158,7 +165,7 @@ int model_make(void)
 
 double model_now(void)
 {
-    return (double)(totals[0].operations + totals[1].operations) * the.per_operation + the.stalls;
+    return (double)(int64_t)(totals[0].operations + totals[1].operations) * the.per_operation + the.stalls;
 }
 
 void model_stall(struct row *row, bool is_kernel, enum wire_column cause, double cycles)
@@ -174,10 +181,7 @@ void model_stall(struct row *row, bool is_kernel, enum wire_column cause, double
 
 /* ---- misses ---- */
 
-static bool is_left_out(bool is_kernel)
-{
-    return !plugin_is_counting || (is_kernel ? settings.user_only : settings.kernel_only);
-}
+bool model_leaves_out(bool is_kernel) { return is_kernel ? settings.user_only : settings.kernel_only; }
 
 static void count_misses(struct row *row, unsigned missed, unsigned side, enum wire_column first)
 {
@@ -186,8 +190,11 @@ static void count_misses(struct row *row, unsigned missed, unsigned side, enum w
             row->of[first + (unsigned)the.column[side][i]]++;
 }
 
+/* The levels that missed. */
 static unsigned reach(uint64_t address, uint64_t bytes, enum cache_kind kind, struct filter *f)
 {
+    if (f->is_whole)
+        return (unsigned)filter_reach(f, address, bytes) << f->level;
     struct cache_ref ref = {.address = address, .bytes = (uint16_t)bytes, .kind = (uint8_t)kind};
     unsigned missed = cache_reach(the.cache, &ref);
     bool dirty = kind == CACHE_WRITE || kind == CACHE_MODIFY;
@@ -211,7 +218,7 @@ void model_forget_pages(unsigned vcpu, void *none)
  * False: it does not pass through the TLB. */
 static bool tlb_page(uint64_t vaddr, uint64_t *address)
 {
-    uint64_t space = (int64_t)vaddr < 0 ? 0 : system_space();
+    uint64_t space = (int64_t)vaddr < 0 ? 0 : system_space;
     bool is_direct = (int64_t)vaddr < 0 && ram_address_of_kernel(vaddr) != RAM_NOWHERE;
     if (is_direct && !the.kernel_page)
         return false;
@@ -221,30 +228,62 @@ static bool tlb_page(uint64_t vaddr, uint64_t *address)
     return true;
 }
 
+static uint64_t *tlb_place(uint64_t address) { return &the.tlb_has[address * 0x9e3779b97f4a7c15u >> 54]; }
+
 static void reach_tlb(struct row *row, bool is_kernel, uint64_t vaddr, enum cache_kind kind)
 {
     uint64_t address;
     if (!tlb_page(vaddr, &address))
         return;
     struct cache_ref ref = {.address = address, .bytes = 1, .kind = (uint8_t)(kind == CACHE_FETCH ? CACHE_READ : kind)};
+    uint64_t *place = tlb_place(address), gone;
+    if (*place == (address | 1))
+        return;
     unsigned missed = cache_reach(the.tlb, &ref);
+    if (the.tlb_is_known)
+        *place = address | 1;
     if (!missed)
         return;
+    if (the.tlb_is_known && cache_evicted(the.tlb, &gone) && *tlb_place(gone) == (gone | 1))
+        *tlb_place(gone) = 0;
     the.tlb_age++;
     model_missed_tlb = true;
     row->of[WIRE_TLB_MISSES]++;
     model_stall(row, is_kernel, WIRE_STALL_TLB, missed & 2 ? the.tlb_far_penalty : the.tlb_penalty);
 }
 
-static void pass_tlb(struct row *row, bool is_kernel, uint64_t vaddr, enum cache_kind kind, struct memo *m)
+/* With random replacement a hit changes nothing, so a page need not be looked for again before the next miss. */
+static void pass_tlb(const struct site *s, uint64_t vaddr, bool stores, struct memo *m)
 {
-    uint64_t page = vaddr >> PAGE_SHIFT, *last = kind == CACHE_FETCH ? &the.code_page : &the.data_page;
-    if (!the.tlb || (the.tlb_is_random ? m && m->tlb_age == the.tlb_age : *last == page))
+    uint64_t page = vaddr >> PAGE_SHIFT;
+    if (!the.tlb_is_random && the.data_page == page)
         return;
-    *last = page;
-    reach_tlb(row, is_kernel, vaddr, kind);
-    if (m)
-        m->tlb_age = the.tlb_age;
+    the.data_page = page;
+    reach_tlb(s->row, s->is_kernel, vaddr, stores ? CACHE_WRITE : CACHE_READ);
+    m->tlb_age = the.tlb_is_random ? the.tlb_age : 0;
+}
+
+static void pass_tlb_of_code(const struct segment *s)
+{
+    uint64_t page = s->vaddr >> PAGE_SHIFT;
+    if (!the.tlb || (the.code_page == page &&
+                     (!the.tlb_is_random || (the.code_age == the.tlb_age && the.code_space == system_space))))
+        return;
+    reach_tlb(s->row, s->is_kernel, s->vaddr, CACHE_FETCH);
+    the.code_page = page;
+    the.code_age = the.tlb_age;
+    the.code_space = system_space;
+}
+
+__attribute__((noinline)) static struct memo *ask_page(qemu_plugin_meminfo_t info, uint64_t vaddr, struct memo *m)
+{
+    struct qemu_plugin_hwaddr *h = qemu_plugin_get_hwaddr(info, vaddr);
+    if (!h || qemu_plugin_hwaddr_is_io(h))
+        return NULL;
+    *m = (struct memo){(vaddr >> PAGE_SHIFT) + 1, qemu_plugin_hwaddr_phys_addr(h) - vaddr, 0};
+    if (maps_are_wanted)
+        maps_note(vaddr, vaddr + m->distance);
+    return m;
 }
 
 /* NULL: a device. */
@@ -252,15 +291,7 @@ static struct memo *memo_of(qemu_plugin_meminfo_t info, uint64_t vaddr)
 {
     uint64_t page = vaddr >> PAGE_SHIFT;
     struct memo *m = &the.memo[page % MEMO_PAGES];
-    if (m->page == page + 1)
-        return m;
-    struct qemu_plugin_hwaddr *h = qemu_plugin_get_hwaddr(info, vaddr);
-    if (!h || qemu_plugin_hwaddr_is_io(h))
-        return NULL;
-    *m = (struct memo){page + 1, qemu_plugin_hwaddr_phys_addr(h) - vaddr, 0};
-    if (maps_are_wanted)
-        maps_note(vaddr, vaddr + m->distance);
-    return m;
+    return m->page == page + 1 ? m : ask_page(info, vaddr, m);
 }
 
 /* ---- references ---- */
@@ -286,29 +317,22 @@ bool model_missed_fetch(const struct segment *s, unsigned at, size_t len)
 
 static void fetch_mapped(const struct segment *s)
 {
-    uint64_t line = s->physical >> the.code.shift, last = (s->physical + s->bytes - 1) >> the.code.shift;
     maps_note(s->vaddr, s->physical);
-    for (; line <= last; line++)
-        maps_reach(line << the.code.shift, 1, CACHE_FETCH, s->is_kernel);
+    maps_fetch(s, the.code.shift);
 }
 
-void model_segment(unsigned vcpu, void *segment)
+/* All instructions of the segment are known. */
+void model_finish(struct segment *s) { s->is_fetched = the.code.last && !model_leaves_out(s->is_kernel); }
+
+/* The lines of a segment, of which one may not be the last that was used of its set. Whether all were. */
+static bool fetch_lines(struct segment *s)
 {
-    struct segment *s = segment;
-    (void)vcpu;
-    the.missed_lines = 0;
-    if (s->slow_count && plugin_is_counting)
-        float_run(s, model_now());
-    if (!the.code.last || is_left_out(s->is_kernel))
-        return;
-    pass_tlb(s->row, s->is_kernel, s->vaddr, CACHE_FETCH, NULL);
-    if (maps_are_wanted)
-        fetch_mapped(s);
     uint64_t base = settings.is_virtual ? s->vaddr : s->physical, line = base >> the.code.shift;
     uint64_t last = (base + s->bytes - 1) >> the.code.shift;
     unsigned before = 0;
+    bool had_all = true;
     for (unsigned k = 0; line <= last; line++, k++) {
-        if (the.code.last[line & the.code.mask] >> 1 == line + 1) {
+        if (filter_has(&the.code, line)) {
             before = 0;
             continue;
         }
@@ -320,30 +344,81 @@ void model_segment(unsigned vcpu, void *segment)
         if (missed)
             model_stall(s->row, s->is_kernel, WIRE_STALL_FETCH, the.penalty[1][missed]);
         before = missed;
+        had_all = false;
     }
+    return had_all;
+}
+
+/* Where the filter counts what happens to the segment's lines. False: in more than two places. */
+static bool find_blocks(struct segment *s)
+{
+    uint64_t base = settings.is_virtual ? s->vaddr : s->physical;
+    uint64_t first = base >> the.code.shift, last = (base + s->bytes - 1) >> the.code.shift;
+    s->blocks[0] = filter_block(&the.code, first);
+    s->blocks[1] = filter_block(&the.code, last);
+    return (last >> the.code.block_shift) - (first >> the.code.block_shift) < 2;
+}
+
+__attribute__((noinline)) static void fetch(struct segment *s)
+{
+    bool had_all = fetch_lines(s);
+    if (had_all && find_blocks(s))
+        s->stamp = *s->blocks[0] + *s->blocks[1];
+}
+
+static bool hits_again(const struct segment *s) { return s->blocks[0] && s->stamp == *s->blocks[0] + *s->blocks[1]; }
+
+void model_segment(unsigned vcpu, void *segment)
+{
+    struct segment *s = segment;
+    (void)vcpu;
+    the.missed_lines = 0;
+    if (s->slow_count && plugin_is_counting)
+        float_run(s, model_now());
+    if (!s->is_fetched || !plugin_is_counting)
+        return;
+    pass_tlb_of_code(s);
+    if (maps_are_wanted)
+        fetch_mapped(s);
+    if (!hits_again(s))
+        fetch(s);
+}
+
+/* In place of additions in line, where nothing asks in between. */
+void model_segment_and_count(unsigned vcpu, void *segment)
+{
+    struct segment *s = segment;
+    struct totals *t = &totals[s->is_kernel];
+    model_segment(vcpu, s);
+    s->runs++;
+    t->instructions += s->instructions;
+    t->operations += s->operations;
 }
 
 /* A store enters the buffer when an entry is free; each is written when the one before has been. */
 static void store(struct row *row, bool is_kernel, uint64_t address, unsigned bytes, unsigned missed)
 {
     bool is_near = address >> PAGE_SHIFT == the.last_written;
-    double now = model_now(), takes = is_near ? the.drain_page : the.drain;
     if (!the.entries)
         return;
-    takes = fmax(takes, the.penalty[0][missed]);
+    double now = model_now(), takes = is_near ? the.drain_page : the.drain;
+    if (missed && !the.is_buffered)
+        takes = later(takes, the.penalty[0][missed]);
     for (unsigned word = 0; word < bytes; word += WORD) {
-        double *slot = &the.done[the.next++ % the.entries];
-        if (*slot > now)
+        double *slot = &the.done[the.next];
+        the.next = the.next + 1 < the.entries ? the.next + 1 : 0;
+        if (*slot > now) {
             model_stall(row, is_kernel, WIRE_STALL_WRITE, *slot - now);
-        now = fmax(now, *slot);
-        the.last_done = *slot = fmax(the.last_done, now) + takes;
+            now = *slot;
+        }
+        the.last_done = *slot = later(the.last_done, now) + takes;
     }
     the.last_written = address >> PAGE_SHIFT;
 }
 
 static unsigned reach_data(uint64_t address, unsigned bytes, enum cache_kind kind)
 {
-    if (filter_hits(&the.data, address, bytes, kind != CACHE_READ))
+    if (!the.data.is_whole && filter_hits(&the.data, address, bytes, kind != CACHE_READ))
         return 0;
     return reach(address, bytes, kind, &the.data);
 }
@@ -357,35 +432,52 @@ static void count_reference(const struct site *s, uint64_t address, unsigned byt
         s->row->of[stores ? WIRE_WRITES : WIRE_READS]++;
         missed = reach_data(address, bytes, kind);
     }
-    model_missed_data = missed;
-    if (missed)
+    if (missed) {
+        model_missed_data = true;
         count_misses(s->row, missed, 0, stores ? WIRE_WRITE_MISSES : WIRE_READ_MISSES);
+    }
     if (stores)
-        store(s->row, s->is_kernel, address, bytes, model_machine->write_buffer > 0 ? 0 : missed);
+        store(s->row, s->is_kernel, address, bytes, missed);
     else if (missed)
         model_stall(s->row, s->is_kernel, WIRE_STALL_READ, the.penalty[0][missed]);
 }
 
+/* What the emulator says of an access: nearly always the same. Whether it is a store. */
+static bool learn(struct site *s, qemu_plugin_meminfo_t info)
+{
+    bool stores = qemu_plugin_mem_is_store(info);
+    *(stores ? &s->store : &s->load) = info;
+    *(stores ? &s->store_bytes : &s->load_bytes) = (uint16_t)(1u << qemu_plugin_mem_size_shift(info));
+    return stores;
+}
+
+static void reach_device(const struct site *s, bool stores)
+{
+    s->row->of[WIRE_UNCACHED]++;
+    if (!stores)
+        model_stall(s->row, s->is_kernel, WIRE_STALL_UNCACHED, the.uncached);
+}
+
 void model_access(unsigned vcpu, qemu_plugin_meminfo_t info, uint64_t vaddr, void *site)
 {
-    const struct site *s = site;
-    bool stores = qemu_plugin_mem_is_store(info);
-    unsigned bytes = 1u << qemu_plugin_mem_size_shift(info);
+    struct site *s = site;
+    bool stores = info == s->store || (info != s->load && learn(s, info));
+    unsigned bytes = stores ? s->store_bytes : s->load_bytes;
     (void)vcpu;
     bool is_processors = !s->is_kernel && (int64_t)vaddr < 0; /* an exception's frame: no instruction's */
-    if (is_processors || is_left_out(s->is_kernel))
+    if (is_processors || !plugin_is_counting)
         return;
     model_missed_data = model_missed_tlb = false;
     struct memo *m = memo_of(info, vaddr);
     if (!m) {
-        s->row->of[WIRE_UNCACHED]++;
-        if (!stores)
-            model_stall(s->row, s->is_kernel, WIRE_STALL_UNCACHED, the.uncached);
+        reach_device(s, stores);
         return;
     }
-    pass_tlb(s->row, s->is_kernel, vaddr, stores ? CACHE_WRITE : CACHE_READ, m);
-    if (!settings.is_virtual) /* what lies beyond the page's end is in a frame that is not known here: left out */
-        bytes = (unsigned)min_u64(bytes, (1u << PAGE_SHIFT) - (vaddr & ((1u << PAGE_SHIFT) - 1)));
+    if (m->tlb_age != the.tlb_age)
+        pass_tlb(s, vaddr, stores, m);
+    uint64_t left = (1u << PAGE_SHIFT) - (vaddr & ((1u << PAGE_SHIFT) - 1));
+    if (bytes > left && !settings.is_virtual) /* what lies beyond is in a frame that is not known here: left out */
+        bytes = (unsigned)left;
     if (maps_are_wanted && !(stores && s->is_modify))
         maps_reach(vaddr + m->distance, bytes,
                    s->is_modify ? CACHE_MODIFY
@@ -405,6 +497,11 @@ void model_write(FILE *f)
     fprintf(f, "machine %s\ncaches %s\nlevels", model_machine->name, caches.data);
     for (unsigned i = 0; i < the.config.count; i++)
         fprintf(f, " %s:%d:%d", cache_level_name(&the.config, i, name), the.column[0][i], the.column[1][i]);
+    for (unsigned i = 0; i < the.config.count; i++)
+        if (the.config.levels[i].side & CACHE_CODE) {
+            fprintf(f, "\ncode-cache %llu", (unsigned long long)the.config.levels[i].size_bytes);
+            break;
+        }
     fprintf(f, "\nwidth %g\nghz %g\n", model_machine->max_issue, model_machine->tsc_ghz);
     str_free(&caches);
 }

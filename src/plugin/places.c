@@ -34,8 +34,14 @@ static function_vec kernel;       /* functions, by address */
 static VEC(struct function) data; /* the kernel's other symbols */
 static VEC(struct module) modules;
 static VEC(struct page) pages;
-static struct map page_of;    /* by hash of what stands on it: index in pages */
-static struct row unknown[2]; /* user, kernel: code of no known function */
+static struct map page_of;       /* by hash of what stands on it: index in pages */
+static struct row unknown[2];    /* user, kernel: code of no known function */
+static uint32_t rows;            /* made so far */
+static struct {                  /* the code that was asked for last */
+    const struct module *module; /* NULL: the kernel, or of no file */
+    uint64_t distance;           /* address as executed - in the file */
+    bool is_kernel;
+} last_code;
 
 /* ---- read ---- */
 
@@ -98,15 +104,23 @@ static int by_address(const void *a, const void *b)
     return x->address != y->address ? (x->address > y->address ? 1 : -1) : strcmp(x->name, y->name);
 }
 
+/* In four parts side by side, since each step of one waits for the step before. */
 static uint64_t hash_of(const uint8_t *page)
 {
-    uint64_t h = 0x9e3779b97f4a7c15ull, word;
-    for (unsigned i = 0; i < PAGE; i += sizeof word) {
-        memcpy(&word, page + i, sizeof word);
-        h = (h ^ word) * 0xff51afd7ed558ccdull;
-        h ^= h >> 29;
+    enum { PARTS = 4 };
+    uint64_t h[PARTS] = {0x9e3779b97f4a7c15u, 0xbf58476d1ce4e5b9u, 0x94d049bb133111ebu, 0xd6e8feb86659fd93u}, all = 0;
+    for (unsigned i = 0; i < PAGE; i += PARTS * sizeof *h)
+        for (unsigned k = 0; k < PARTS; k++) {
+            uint64_t word;
+            memcpy(&word, page + i + k * sizeof word, sizeof word);
+            h[k] = (h[k] ^ word) * 0xff51afd7ed558ccdu;
+            h[k] ^= h[k] >> 29;
+        }
+    for (unsigned k = 0; k < PARTS; k++) {
+        all = (all ^ h[k]) * 0xff51afd7ed558ccdu;
+        all ^= all >> 29;
     }
-    return h;
+    return all;
 }
 
 static void add_pages_of(uint32_t module, const struct file_bytes *file, const struct code *c)
@@ -162,13 +176,30 @@ static struct function *function_at(const function_vec *v, uint64_t address)
 static const char *last_name = "";
 const char *places_name(void) { return last_name; }
 
-static struct row *row_of(struct function *f, bool is_kernel)
+/* To the next function, or the end of the code; 0: unknown. `m` NULL: of the kernel. */
+static uint64_t bytes_of(const struct module *m, const struct function *f)
 {
-    last_name = f ? f->name : "";
-    if (!f)
-        return &unknown[is_kernel];
-    if (!f->row)
+    const function_vec *v = m ? &m->functions : &kernel;
+    uint64_t end = UINT64_MAX;
+    size_t i = (size_t)(f - v->data);
+    while (i < v->len && v->data[i].address == f->address)
+        i++;
+    if (i < v->len)
+        end = v->data[i].address;
+    for (size_t k = 0; m && k < m->codes.len; k++)
+        if (f->address - m->codes.data[k].vaddr < m->codes.data[k].bytes)
+            end = min_u64(end, m->codes.data[k].vaddr + m->codes.data[k].bytes);
+    return end == UINT64_MAX ? 0 : end - f->address;
+}
+
+static struct row *row_of(const struct module *m, struct function *f)
+{
+    last_name = f->name;
+    if (!f->row) {
         f->row = ARENA_NEW(arena, struct row);
+        f->row->id = ++rows;
+        f->row->bytes = bytes_of(m, f);
+    }
     return f->row;
 }
 
@@ -187,15 +218,20 @@ static struct row *user_row(uint64_t vaddr, const void *host, uint64_t *begin)
     uint64_t i, offset;
     *begin = 0;
     last_name = "";
+    last_code.module = NULL;
+    last_code.is_kernel = false;
     if (ram_address_of(host) == RAM_NOWHERE || !page || !map_get(&page_of, hash_of(page), &i))
         return &unknown[false];
     struct module *m = &modules.data[pages.data[i].module];
     offset = pages.data[i].offset + vaddr % PAGE;
     const struct code *c = code_at(m, offset);
     struct function *f = c ? function_at(&m->functions, c->vaddr + offset - c->offset) : NULL;
-    if (f)
-        *begin = vaddr - (c->vaddr + offset - c->offset - f->address);
-    return row_of(f, false);
+    if (!f)
+        return &unknown[false];
+    last_code.module = m;
+    last_code.distance = vaddr - (c->vaddr + offset - c->offset);
+    *begin = f->address + last_code.distance;
+    return row_of(m, f);
 }
 
 struct row *places_row(uint64_t vaddr, const void *host, uint64_t *function)
@@ -204,7 +240,23 @@ struct row *places_row(uint64_t vaddr, const void *host, uint64_t *function)
         return user_row(vaddr, host, function);
     struct function *f = function_at(&kernel, vaddr);
     *function = f ? f->address : 0;
-    return row_of(f, true);
+    last_name = "";
+    last_code.is_kernel = true;
+    return f ? row_of(NULL, f) : &unknown[true];
+}
+
+struct row *places_target(uint64_t target, bool *is_begin)
+{
+    const function_vec *in = last_code.is_kernel ? &kernel : last_code.module ? &last_code.module->functions : NULL;
+    uint64_t address = last_code.is_kernel ? target : target - last_code.distance;
+    const char *name = last_name;
+    struct function *f = in ? function_at(in, address) : NULL;
+    if (!f)
+        return NULL;
+    *is_begin = f->address == address;
+    struct row *row = row_of(last_code.is_kernel ? NULL : last_code.module, f);
+    last_name = name;
+    return row;
 }
 
 uint64_t places_kernel_symbol(const char *name)
@@ -250,19 +302,24 @@ bool places_function(void *none, size_t i, const char **name, uint64_t *first, u
 
 /* ---- written ---- */
 
+static uint32_t written;
+
 static bool is_empty(const struct row *r)
 {
+    if (r->is_called)
+        return false;
     for (unsigned i = 0; i < WIRE_COLUMN_COUNT; i++)
         if (r->of[i])
             return false;
     return true;
 }
 
-static void write_row(FILE *f, const char *mode, uint64_t address, const struct row *r, const char *module,
-                      const char *name)
+static void write_row(FILE *f, const char *mode, uint64_t address, struct row *r, const char *module, const char *name)
 {
     if (is_empty(r))
         return;
+    r->written = written++;
+    r->of[WIRE_BYTES] = r->bytes;
     fprintf(f, "function %s %llx", mode, (unsigned long long)address);
     for (unsigned i = 0; i < WIRE_COLUMN_COUNT; i++)
         fprintf(f, " %llu", (unsigned long long)r->of[i]);

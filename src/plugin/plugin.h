@@ -9,7 +9,8 @@
  *   segments.c  translated code into cells  system.c   the guest's processes and exceptions
  *   model.c     references into stalls      float.c    long operations into interlocks
  *   result.c    the result as text          plugin.c   the phases: waiting, counting, done
- *   filter.h    lines that caches need not hear of
+ *   calls.c     who calls whom              placed.c   the kernel's functions at other addresses
+ *   maps.c      mappings of pages           filter.h   lines that caches need not hear of
  */
 #ifndef MTOOL_PLUGIN_PLUGIN_H
 #define MTOOL_PLUGIN_PLUGIN_H
@@ -25,6 +26,7 @@
 struct settings {                 /* texts live as long as the process */
     const char *output, *streams; /* file of the result; folder of the streams' files */
     const char *symbols, *modules;
+    const char *placed;                    /* list of the kernel's functions in the order of a placement; NULL: none */
     const char *maps;                      /* policies, with commas; NULL: none */
     const char *machine;                   /* NULL: count only */
     VEC(const char *) programs;            /* files of state machines */
@@ -32,6 +34,7 @@ struct settings {                 /* texts live as long as the process */
     uint64_t task_pid, task_comm, task_mm; /* offsets in struct task_struct */
     bool is_virtual;                       /* caches are reached by virtual addresses */
     bool user_only, kernel_only;           /* whose references reach the caches */
+    bool calls;                            /* who calls whom is counted too */
 };
 extern struct settings settings;
 int settings_read(const char *path); /* -1 after one line */
@@ -51,10 +54,16 @@ uint64_t ram_address_of_kernel(uint64_t vaddr);
 
 struct row { /* of a function */
     uint64_t of[WIRE_COLUMN_COUNT];
+    uint32_t id;      /* 0: code of no known function */
+    uint32_t written; /* which line of the result it is, from 0 on, once places_write is done */
+    uint64_t bytes;   /* of its code, to the next function; 0: unknown */
+    bool is_called;   /* it is written even if nothing of it was executed */
 };
 int places_read(void); /* -1 after one line */
 /* Of the code that is executed at `vaddr` and stands at `host`; *function: where it begins, as executed. */
 struct row *places_row(uint64_t vaddr, const void *host, uint64_t *function);
+/* Of the function at `target`, a branch of the code that places_row was asked for last. NULL: none is known. */
+struct row *places_target(uint64_t target, bool *is_begin);
 uint64_t places_kernel_symbol(const char *name); /* 0: there is none */
 /* Of a kernel's function, also one whose name goes on with ".isra.0" and its like; 0: none. */
 uint64_t places_kernel_function(const char *name);
@@ -84,23 +93,28 @@ void insn_describe(const uint8_t *bytes, size_t len, uint64_t vaddr, struct insn
 
 /* ---- segments.c ---- */
 
-struct slow;                 /* float.c */
-struct segment {             /* instructions of which all are executed or none, but for the last, which may fault */
-    uint64_t runs;           /* in line */
-    uint64_t restarts, last; /* last: address of the last instruction */
-    struct row *row;
+struct slow;                   /* float.c */
+struct segment {               /* instructions of which all are executed or none, but for the last, which may fault */
+    uint64_t runs;             /* in line, or by the model */
+    const uint64_t *blocks[2]; /* of the filter of code: where its lines are; NULL: not known so far */
+    uint64_t stamp;            /* their sum when all lines were there */
+    struct row *row, *callee;  /* callee: whom its last instruction calls, or jumps to; NULL: nobody, or it varies */
     uint64_t vaddr, physical; /* of the first byte */
-    uint32_t before;          /* of this address, the segment with the same `last` that was made before; an index + 1 */
+    uint64_t placed;          /* physical, if the kernel's functions were placed */
+    uint64_t restarts, last;  /* last: address of the last instruction */
+    uint32_t before;          /* in the same place by hash of `last`, the segment that was made before; an index + 1 */
     uint64_t joined;          /* bit k: who first reaches its line k - 1 reaches into line k too */
     uint16_t bytes, instructions, operations;
     uint8_t mix[WIRE_MIX_COUNT], last_mix[WIRE_MIX_COUNT];
     uint8_t last_operations;
-    bool is_kernel, may_fault;
+    bool is_kernel, may_fault, is_fetched; /* is_fetched: its lines reach the caches */
     struct slow *slow;
     unsigned slow_count;
 };
 struct site { /* an instruction that reaches memory */
     struct row *row;
+    qemu_plugin_meminfo_t load, store; /* what the emulator said of it; 0: nothing so far */
+    uint16_t load_bytes, store_bytes;
     bool is_kernel, is_modify;
 };
 void segments_translate(struct qemu_plugin_tb *tb);
@@ -126,7 +140,10 @@ extern struct machine *model_machine;
 int model_make(void); /* in place of what an earlier call made; -1 after one line */
 /* An instruction more is in the segment, `at` bytes behind its begin. */
 void model_append(struct segment *s, unsigned at, size_t len);
+void model_finish(struct segment *s);  /* it has all its instructions */
+bool model_leaves_out(bool is_kernel); /* references of that mode reach no cache */
 void model_segment(unsigned vcpu, void *segment);
+void model_segment_and_count(unsigned vcpu, void *segment);
 void model_access(unsigned vcpu, qemu_plugin_meminfo_t info, uint64_t vaddr, void *site);
 void model_forget_pages(unsigned vcpu, void *none); /* addresses may be mapped anew */
 void model_write(FILE *f);
@@ -142,7 +159,14 @@ extern bool maps_are_wanted;
 int maps_make(const struct cache_config *config); /* -1 after one line */
 void maps_note(uint64_t vaddr, uint64_t physical);
 void maps_reach(uint64_t physical, unsigned bytes, enum cache_kind kind, bool is_kernel);
+void maps_fetch(const struct segment *s, unsigned line_shift);
 void maps_write(FILE *f);
+
+/* ---- placed.c ---- */
+
+int placed_read(void); /* behind places_read; -1 after one line */
+/* The physical address that the code at `vaddr` would have; `physical`, where it has. */
+uint64_t placed_address(uint64_t vaddr, uint64_t physical);
 
 /* ---- float.c ---- */
 
@@ -153,14 +177,21 @@ void float_run(const struct segment *s, double now);
 
 /* ---- system.c ---- */
 
-uint64_t system_space(void); /* of addresses: one of the guest's struct mm_struct */
-void system_find(void);      /* what it needs of the symbols */
+extern uint64_t system_space; /* of addresses: one of the guest's struct mm_struct */
+void system_find(void);       /* what it needs of the symbols */
 void system_begin(void);
 void system_end(void);
 /* Hooks of an instruction: function entries, exceptions. `stores`: it does. */
 void system_hook(struct qemu_plugin_insn *insn, uint64_t vaddr, uint64_t function, bool stores);
 const char *system_missing(void); /* what could not be found, or NULL */
 void system_write(FILE *f);
+
+/* ---- calls.c: the weighted call graph ---- */
+
+/* An instruction is in the segment, its last so far; `function`: where that begins, as executed. */
+void calls_instruction(struct qemu_plugin_insn *insn, const struct insn *i, struct segment *s, uint64_t function);
+void calls_add(struct row *caller, struct row *callee, uint64_t times);
+void calls_write(FILE *f); /* behind places_write */
 
 /* ---- watch.c: state machines ---- */
 

@@ -16,6 +16,7 @@ static void write_all(FILE *f)
     maps_write(f);
     watch_write(f);
     places_write(f);
+    calls_write(f);
     fprintf(f, "whole\n");
 }
 

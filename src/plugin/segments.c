@@ -7,15 +7,20 @@
  * translations. An instruction with a rep prefix is executed once for each element, as the emulator counts too. */
 #include "plugin/plugin.h"
 
-enum { SEGMENT_OPERATIONS_MAX = 200 };
+enum { SEGMENT_OPERATIONS_MAX = 200, LAST_BITS = 16 };
 
 struct totals totals[2];
 
 static struct {
     struct arena *arena;
     VEC(struct segment *) all;
-    struct map by_last; /* address of the last instruction: index + 1 */
+    uint32_t by_last[1 << LAST_BITS]; /* by hash of the address of the last instruction: index + 1 */
 } made;
+
+static uint32_t *place_of_last(uint64_t vaddr)
+{
+    return &made.by_last[vaddr * 0x9e3779b97f4a7c15u >> (64 - LAST_BITS)];
+}
 
 static struct segment *segment_new(void)
 {
@@ -31,6 +36,7 @@ static void begin(struct segment *s, uint64_t vaddr, const void *host, uint64_t 
     s->vaddr = vaddr;
     s->is_kernel = (int64_t)vaddr < 0;
     s->physical = ram_address_of(host);
+    s->placed = placed_address(vaddr, s->physical);
     s->row = places_row(vaddr, host, function);
 }
 
@@ -54,9 +60,15 @@ static void finish(struct segment *s, struct qemu_plugin_insn *first)
     if (!s->instructions)
         return;
     if (s->may_fault) {
-        uint64_t *place = map_place(&made.by_last, s->last);
-        s->before = (uint32_t)*place;
-        *place = made.all.len;
+        uint32_t *place = place_of_last(s->last);
+        s->before = *place;
+        *place = (uint32_t)made.all.len;
+    }
+    if (model_is_wanted)
+        model_finish(s);
+    if (model_is_wanted && !watch_is_wanted) {
+        qemu_plugin_register_vcpu_insn_exec_cb(first, model_segment_and_count, QEMU_PLUGIN_CB_NO_REGS, s);
+        return;
     }
     if (model_is_wanted)
         qemu_plugin_register_vcpu_insn_exec_cb(first, model_segment, QEMU_PLUGIN_CB_NO_REGS, s);
@@ -79,7 +91,8 @@ static void add_model(struct qemu_plugin_insn *insn, const struct insn *i, struc
                       size_t len, uint16_t *products)
 {
     bool multiplies = i->mix[WIRE_MULDIV - WIRE_NOPS];
-    if (i->x.loads || i->x.stores || i->mix[WIRE_SYSTEM - WIRE_NOPS])
+    bool reaches = i->x.loads || i->x.stores || i->mix[WIRE_SYSTEM - WIRE_NOPS];
+    if (reaches && !model_leaves_out(s->is_kernel))
         add_site(insn, i, s);
     if (i->special == INSN_MAPS_ANEW)
         qemu_plugin_register_vcpu_insn_exec_cb(insn, model_forget_pages, QEMU_PLUGIN_CB_NO_REGS, NULL);
@@ -123,6 +136,8 @@ void segments_translate(struct qemu_plugin_tb *tb)
         if (model_is_wanted)
             model_append(s, s->bytes, len);
         append(s, &i, vaddr, len);
+        if (settings.calls)
+            calls_instruction(insn, &i, s, function);
         if (watch_is_wanted)
             watch_instruction(insn, &i, s, bytes, len, function);
         if (model_is_wanted)
@@ -135,11 +150,9 @@ void segments_translate(struct qemu_plugin_tb *tb)
 
 void segments_restart(uint64_t vaddr)
 {
-    uint64_t at = 0;
-    map_get(&made.by_last, vaddr, &at);
-    for (; at; at = made.all.data[at - 1]->before) {
+    for (uint32_t at = *place_of_last(vaddr); at; at = made.all.data[at - 1]->before) {
         struct segment *s = made.all.data[at - 1];
-        if (s->runs > s->restarts) {
+        if (s->last == vaddr && s->runs > s->restarts) {
             s->restarts++;
             totals[s->is_kernel].restarts++;
             return;
@@ -155,9 +168,11 @@ void segments_sum(void)
         of[WIRE_INSTRUCTIONS] += s->runs * s->instructions - s->restarts;
         of[WIRE_OPERATIONS] += s->runs * s->operations - s->restarts * s->last_operations;
         of[WIRE_RESTARTS] += s->restarts;
-        if (model_is_wanted && !(s->is_kernel ? settings.user_only : settings.kernel_only))
+        if (model_is_wanted && !model_leaves_out(s->is_kernel))
             of[WIRE_FETCHES] += s->runs * s->instructions - s->restarts;
         for (unsigned k = 0; k < WIRE_MIX_COUNT; k++)
             of[WIRE_NOPS + k] += s->runs * s->mix[k] - s->restarts * s->last_mix[k];
+        if (s->callee)
+            calls_add(s->row, s->callee, s->runs - s->restarts);
     }
 }

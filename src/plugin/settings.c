@@ -13,14 +13,15 @@ static const struct {
     enum kind kind;
     void *at;
 } keys[] = {
-    {"program", TEXTS, &settings.programs},       {"maps", TEXT, &settings.maps},
-    {"output", TEXT, &settings.output},           {"streams", TEXT, &settings.streams},
-    {"symbols", TEXT, &settings.symbols},         {"modules", TEXT, &settings.modules},
-    {"machine", TEXT, &settings.machine},         {"ram-bytes", NUMBER, &settings.ram_bytes},
-    {"region", NUMBER, &settings.region},         {"task-pid", NUMBER, &settings.task_pid},
-    {"task-comm", NUMBER, &settings.task_comm},   {"task-mm", NUMBER, &settings.task_mm},
-    {"virtual", FLAG, &settings.is_virtual},      {"user-only", FLAG, &settings.user_only},
-    {"kernel-only", FLAG, &settings.kernel_only},
+    {"program", TEXTS, &settings.programs},     {"maps", TEXT, &settings.maps},
+    {"output", TEXT, &settings.output},         {"streams", TEXT, &settings.streams},
+    {"placed", TEXT, &settings.placed},         {"symbols", TEXT, &settings.symbols},
+    {"modules", TEXT, &settings.modules},       {"machine", TEXT, &settings.machine},
+    {"ram-bytes", NUMBER, &settings.ram_bytes}, {"region", NUMBER, &settings.region},
+    {"task-pid", NUMBER, &settings.task_pid},   {"task-comm", NUMBER, &settings.task_comm},
+    {"task-mm", NUMBER, &settings.task_mm},     {"virtual", FLAG, &settings.is_virtual},
+    {"user-only", FLAG, &settings.user_only},   {"kernel-only", FLAG, &settings.kernel_only},
+    {"calls", FLAG, &settings.calls},
 };
 
 static int set(const char *path, char *line)

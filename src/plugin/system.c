@@ -39,7 +39,6 @@ static const char *const switch_names[] = {"finish_task_switch", "finalize_exec"
 static struct {
     uint64_t switches[ARRAY_LEN(switch_names)];
     uint64_t current, per_cpu; /* addresses of symbols */
-    uint64_t space;
     VEC(struct process) all;
     size_t running;
     struct totals base[2], at_end[2];
@@ -67,7 +66,7 @@ const char *system_missing(void)
     return !the.per_cpu ? "__per_cpu_offset" : NULL;
 }
 
-uint64_t system_space(void) { return the.space; }
+uint64_t system_space;
 
 /* ---- processes ---- */
 
@@ -89,7 +88,7 @@ static void look_at_current(void)
     if (comm)
         memcpy(p.comm, comm, COMM - 1);
     if (mm)
-        the.space = mm >> 6 & 0xfffff;
+        system_space = mm >> 6 & 0xfffff;
     watch_process(p.pid, p.comm);
     for (the.running = 0; the.running < the.all.len; the.running++)
         if (the.all.data[the.running].pid == p.pid && strcmp(the.all.data[the.running].comm, p.comm) == 0)

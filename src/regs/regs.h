@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * regs: the register management studies of Wall (Link-time code modification, 1989, sections 4.1 and 4.6): references
- * to variables and a call graph into the loads and stores that registers would save, and what they would cost. Knows
- * numbers only.
+ * to variables and a call graph into the loads and stores that registers would save, and what they would cost; and
+ * which variables may have a register for the whole run. Knows numbers only.
  */
 #ifndef MTOOL_REGS_H
 #define MTOOL_REGS_H
@@ -49,6 +49,46 @@ struct regs_allocation {
  * in_register: [variable_count] the register of each, ID_NONE none; may be NULL. */
 struct regs_allocation regs_allocate(const struct regs_program *p, unsigned registers, enum regs_by by,
                                      uint32_t *in_register);
+
+/* ---- promote.c: variables that are in a register for the whole run ---- */
+
+enum { REGS_PROMOTION_REGISTERS = 16 };
+struct regs_promotion_function {
+    uint16_t uses;      /* registers that its instructions read or write */
+    bool is_entered;    /* others than the callers that are known may call it; the root is not */
+    bool returns_twice; /* calls setjmp, vfork or their like */
+    bool is_unclear;    /* not all of its code is known */
+};
+struct regs_promotable {
+    double weight;             /* references that the register saves, as often as they are executed; above 0 */
+    const uint32_t *functions; /* that refer to it */
+    size_t function_count;
+};
+struct regs_promotion { /* the caller's */
+    const struct regs_promotion_function *functions;
+    const struct regs_arc *arcs; /* direct calls and jumps; callee never ID_NONE; calls are not read */
+    const struct regs_promotable *variables;
+    size_t function_count, arc_count, variable_count;
+    uint16_t kept; /* registers that every function gives back as they were */
+    uint16_t free; /* registers that no instruction reads or writes */
+};
+enum regs_refusal {
+    REGS_PROMOTED,
+    REGS_REFUSED_UNCLEAR, /* the culprit, a function: as its fields above say */
+    REGS_REFUSED_TWICE,
+    REGS_REFUSED_ENTERED,
+    REGS_REFUSED_BUSY, /* all registers are used by functions that refer to it or call such; the culprit uses the one
+                          that fewest do; ID_NONE: there is no register that is kept */
+    REGS_REFUSED_FEW,  /* heavier variables have the registers */
+    REGS_REFUSAL_COUNT
+};
+struct regs_promoted {
+    enum regs_refusal refusal;
+    uint32_t culprit; /* function, ID_NONE */
+    uint8_t reg;      /* that holds it; BUSY: that the culprit uses */
+};
+/* One register each to the variables of most weight that can have one together. out: [variable_count]. */
+void regs_promote(const struct regs_promotion *p, struct regs_promoted *out);
 
 /* ---- windows.c ---- */
 

@@ -377,6 +377,9 @@ uint64_t rw_blob_forked(const struct rw *w);
 uint64_t rw_blob_catch(const struct rw *w);
 uint64_t rw_blob_chunk_full(const struct rw *w);
 uint64_t rw_blob_forget_lines(const struct rw *w);
+uint64_t rw_blob_line(const struct rw *w, bool is_store);
+uint64_t rw_blob_lines_reach(const struct rw *w);
+uint64_t rw_blob_lines_range(const struct rw *w);
 uint64_t rw_blob_watched(const struct rw *w);
 uint64_t rw_blob_told(const struct rw *w);
 uint64_t rw_blob_fault_return(const struct rw *w); /* the byte before it is of the same frame */

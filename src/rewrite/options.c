@@ -25,7 +25,7 @@ void rewrite_options_put(const struct rewrite_options *opt, struct strbuf *out)
     if (opt->feedback && !rewrite_feedback_id(opt->feedback, feedback, &instructions))
         feedback[0] = 0;
     if (opt->filter_shift)
-        str_printf(out, "filter %u %d ", opt->filter_shift, opt->filter_two);
+        str_printf(out, "filter %u %d %d ", opt->filter_shift, opt->filter_two, opt->filter_threads);
     if (opt->sets.mask)
         str_printf(out, "sets %u %x %x %x ", opt->sets.shift, opt->sets.factor, opt->sets.mask, opt->sets.value);
     if (opt->samples)

@@ -70,7 +70,8 @@ enum {
     CONFIG_GS = 4,
     CONFIG_PROBES = 8,
     CONFIG_FAULTS = 16,
-    CONFIG_STREAM = 32
+    CONFIG_STREAM = 32,
+    CONFIG_LINES = 64
 };
 struct rt_config {    /* filled in by the rewriter; distances from the start of the blob */
     int64_t data_rel; /* struct rt_data, and the counters PAGE bytes further */
@@ -121,6 +122,7 @@ struct rt_pcb {
     uint32_t serial_cpu, no_slots, no_wipe, has_fsgsbase;
     uint64_t stack_top;   /* of the first thread's stack what is known to be there; 0: nothing */
     uint32_t is_confined; /* it may have forbidden itself system calls */
+    uint32_t no_lines;    /* filters hold nothing: there are too many threads, or no room for lines' words */
     int32_t windows_pid;  /* of the process whose ticks come from the host; 0 none */
     int32_t lock;         /* tid */
     int64_t slot_next, slot_step;
@@ -209,6 +211,7 @@ void rt_stream_forks(void);                          /* the thread makes a proce
 void rt_stream_forked(void);
 void rt_stream_confine(void);       /* the program is going to forbid itself system calls */
 void rt_stream_full_confined(void); /* without one, and with signals as they are */
+void rt_stream_no_lines(void);      /* filters of threads hold nothing from now on */
 void rt_stream_full(void);          /* the thread's chunk is; with signals blocked */
 struct wire_stream *rt_own_stream(void);
 

@@ -37,7 +37,11 @@ rt_config:                              /* 128: see struct rt_config */
     .quad rt_forget_lines - rt_blob     /* 216: the filter's tables say nothing any more; flags change */
     .quad rt_watched - rt_blob          /* 224: a watched function is entered or left */
     .quad rt_told - rt_blob             /* 232: an instruction whose operands do not say where it reaches */
-rt_states:                              /* 240: see STATE */
+    .quad rt_line_read - rt_blob        /* 240: a reference to a line, with threads; flags change */
+    .quad rt_line_written - rt_blob     /* 248 */
+    .quad rt_lines_reach - rt_blob      /* 256: to several */
+    .quad rt_lines_range - rt_blob      /* 264: by a string instruction */
+rt_states:                              /* 272: see STATE */
 
     .text
 /* DT_INIT(argc, argv, envp), then the module's own DT_INIT if it has one. */

@@ -23,6 +23,8 @@
     .set BEFORE, SWAPS + 8
     .set CALLS, BEFORE + 16 * 32
     .set CALLS_MAX, 512
+    .set CONFIG_FLAGS, 16
+    .set CONFIG_LINES, 64
     .set CONFIG_KEY, 32
     .set EVENT_RANGE, 0x80000002 - 0x100000000 /* WIRE_EVENT(...) */
     .set EVENT_UNTOLD, 0x80030000 - 0x100000000
@@ -47,6 +49,9 @@
     .set KIND_BIT, 3
     .set KIND_COMPARED, 4
     .set KIND_CALLED, 5
+
+    .set SAYS_SHIFT, 24 /* as rt_lines.S has them */
+    .set SAYS_STORES, 1 << 16
 
     .set ROOM, 192 /* WIRE_TOLD_ROOM */
     .set PUSHED, 7 * 8
@@ -280,6 +285,7 @@ tell_reach:
 /* rdi, r10: address of the first element, their number */
 tell_range:
     STATE 0
+    call note_range
     mov r11d, RANGE_BYTES
     xadd gs:[STREAM + PUT], r11
     mov qword ptr gs:[r11], EVENT_RANGE
@@ -289,6 +295,49 @@ tell_range:
     mov rcx, [rsp + SAVED_FLAGS + 8]
     mov gs:[r11 + 32], rcx
     FLUSH
+
+/* rdx: its bytes, below zero if it goes down. */
+note_range:
+    STATE 0
+    test dword ptr [rip + rt_config + CONFIG_FLAGS], CONFIG_LINES
+    jz 2f
+    push rdi
+    STATE 8
+    push rsi
+    STATE 16
+    push rax
+    STATE 24
+    mov rsi, rdx
+    test rsi, rsi
+    jns 1f
+    mov ecx, r9d
+    and ecx, ELEMENT_BITS
+    mov eax, 1
+    shl eax, cl
+    add rdi, rsi
+    add rdi, rax
+    neg rsi
+1:  call says
+    call rt_lines_noted
+    pop rax
+    STATE 16
+    pop rsi
+    STATE 8
+    pop rdi
+    STATE 0
+2:  ret
+
+/* Of the word to eax. */
+says:
+    STATE 0
+    mov eax, r9d
+    shr eax, FILTER_SHIFT
+    and eax, 15
+    shl eax, SAYS_SHIFT
+    test r9d, STORES
+    jz 1f
+    or eax, SAYS_STORES
+1:  ret
 
 tell_nothing:
     STATE 0
@@ -341,7 +390,7 @@ passes:
     jmp 7f
 4:  call mark
     jmp 7f
-5:  call rt_forget_lines
+5:  call forget_all
 7:  xor ecx, ecx
     pop rdi
     STATE 0
@@ -352,9 +401,28 @@ passes:
     STATE 0
     ret
 
+/* rdi: one of several lines behind the address that is on the stack; rsi: bytes from there. */
+forget_all:
+    STATE 0
+    test dword ptr [rip + rt_config + CONFIG_FLAGS], CONFIG_LINES
+    jz rt_forget_lines
+    mov rdi, [rsp + 8]
+    push rax
+    STATE 8
+    call says
+    call rt_lines_noted
+    pop rax
+    STATE 0
+    ret
+
 mark:
     STATE 0
-    push rdi
+    test dword ptr [rip + rt_config + CONFIG_FLAGS], CONFIG_LINES
+    jz 1f
+    test r9d, STORES
+    jz rt_line_is_read
+    jmp rt_line_is_written
+1:  push rdi
     STATE 8
     mov rdi, gs:[STREAM + SWAPPED + rcx * 8]
     mov gs:[STREAM + SWAPS], rdi

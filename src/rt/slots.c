@@ -53,6 +53,7 @@ static void serialize(void)
     uint64_t mask[WORDS_OF_CPUS] = {0};
     uint32_t cpu = PCB->serial_cpu;
     rt_flag(WIRE_SERIALIZED);
+    rt_stream_no_lines();
     if (!PCB->is_serialized && failed(sys(SYS_getcpu, (uint64_t)&cpu, 0, 0, 0, 0, 0)))
         cpu = UINT32_MAX;
     PCB->serial_cpu = cpu;

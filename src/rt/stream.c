@@ -194,6 +194,66 @@ void rt_stream_full(void)
         end_own_chunk(s, 0);
 }
 
+/* ---- the filter among threads: rt_lines.S ---- */
+
+_Static_assert(WIRE_LINES_VADDR == 0x7c000000 && WIRE_LINES == 1 << 22 && WIRE_LINES_STREAMS_BYTES == 4096 &&
+                   WIRE_LINES_STORES == 16 && WIRE_LINES_SHIFT == 24 &&
+                   __builtin_offsetof(struct wire_stream, own) ==
+                       __builtin_offsetof(struct wire_stream, open_count) + 8,
+               "rt_lines.S has them");
+
+static struct rt_module *find_stream(void)
+{
+    for (uint32_t i = 0; i < PCB->module_count; i++)
+        if (PCB->modules[i].data == STREAM_DATA && PCB->modules[i].bytes)
+            return &PCB->modules[i];
+    return 0;
+}
+
+#define LINES_STREAMS ((uint64_t *)(WIRE_LINES_VADDR - WIRE_LINES_STREAMS_BYTES))
+
+/* Empty ones in the stead of those of a process that it was forked from. */
+static void make_lines(uint64_t how)
+{
+    uint64_t at = (uint64_t)LINES_STREAMS;
+    if (!(rt_config.flags & CONFIG_LINES))
+        return;
+    int64_t got = sys(SYS_mmap, at, WIRE_LINES_STREAMS_BYTES + WIRE_LINES_BYTES, PROT_RW,
+                      MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | how, (uint64_t)-1, 0);
+    PCB->no_lines = got != (int64_t)at;
+}
+
+/* A slot's stream is nobody's until its thread has a number. */
+static void own_lines(struct wire_stream *s, uint32_t thread)
+{
+    s->own = 0;
+    if (!(rt_config.flags & CONFIG_LINES) || PCB->no_lines || (!thread && s != stream_at(0)))
+        return;
+    if (thread >= WIRE_LINES_THREADS) {
+        rt_stream_no_lines();
+        return;
+    }
+    LINES_STREAMS[thread] = (uint64_t)s;
+    __atomic_store_n(&s->own, 1ull << thread, __ATOMIC_RELEASE);
+}
+
+static void disown(struct wire_stream *s)
+{
+    __atomic_exchange_n(&s->own, 0, __ATOMIC_SEQ_CST);
+    memset(s->touched, 0, sizeof s->touched);
+    memset(s->written, 0, sizeof s->written);
+}
+
+void rt_stream_no_lines(void)
+{
+    if (!(rt_config.flags & CONFIG_LINES) || PCB->no_lines || !find_stream())
+        return;
+    PCB->no_lines = 1;
+    disown(stream_at(0));
+    for (uint32_t i = 0; i < PCB->slot_count; i++)
+        disown(stream_at(PCB->slots[i].delta));
+}
+
 /* ---- the area ---- */
 
 /* drops: it is nobody's, so far. */
@@ -213,6 +273,7 @@ static void begin(struct wire_stream *s, uint32_t thread, uint32_t drops)
     s->drops = drops;
     s->is_confined = PCB->is_confined;
     s->stack_top = PCB->stack_top;
+    own_lines(s, thread);
     start_chunk(s);
 }
 
@@ -220,14 +281,6 @@ static void end_first_early(struct wire_stream *s)
 {
     if (s->filled == 0 && s->put + FIRST_BYTES < s->limit)
         s->limit = s->put + FIRST_BYTES;
-}
-
-static struct rt_module *find_stream(void)
-{
-    for (uint32_t i = 0; i < PCB->module_count; i++)
-        if (PCB->modules[i].data == STREAM_DATA && PCB->modules[i].bytes)
-            return &PCB->modules[i];
-    return 0;
 }
 
 void rt_stream_thread(uint64_t delta, uint32_t nth)
@@ -297,6 +350,7 @@ void rt_stream_forked(void)
         return;
     uint64_t signals = block_signals();
     int ok = rt_map_counters(m, 0);
+    make_lines(PCB->no_lines ? MAP_FIXED_NOREPLACE : MAP_FIXED);
     begin(stream_at(0), 0, !ok);
     stream_at(0)->is_alone = 1;
     stream_at(0)->parent = PCB->fork_area;
@@ -325,6 +379,7 @@ static int make_stream(void)
     if (at != STREAM_DATA)
         return at == -EEXIST;
     d->self = STREAM_DATA;
+    make_lines(MAP_FIXED_NOREPLACE);
     begin(stream_at(0), 0, 1);
     stream_at(0)->is_alone = 1;
     return 1;
@@ -341,6 +396,8 @@ void rt_stream_enter(void)
     if (PCB->header)
         rt_stream_open(m);
     rt_slots_add(m);
+    if (PCB->slot_count) /* threads that have no number here */
+        rt_stream_no_lines();
     for (uint32_t i = 0; i < PCB->slot_count; i++)
         begin(stream_at(PCB->slots[i].delta), 0, m->offset == NOWHERE);
 }

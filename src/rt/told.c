@@ -32,6 +32,7 @@ _Static_assert(WIRE_TOLD_ELEMENTS == 0 && WIRE_TOLD_MASKED == 1 && WIRE_TOLD_FIX
 struct teller {
     struct wire_stream *stream;
     uint64_t site; /* and module, as entries have them */
+    uint32_t says; /* of lines, for rt_lines.S; 0: nothing is noted of them */
 };
 
 static void *reserve(const struct wire_stream *s, uint64_t bytes)
@@ -51,8 +52,16 @@ static void flush(const struct wire_stream *s)
         rt_stream_full();
 }
 
+/* Before it is told. */
+static void note_lines(const struct teller *t, uint64_t address, uint64_t bytes)
+{
+    if (t->says)
+        __asm__ volatile("call rt_lines_noted" : : "D"(address), "S"(bytes), "a"(t->says) : "memory", "cc");
+}
+
 static void tell(const struct teller *t, uint64_t address, uint64_t bytes)
 {
+    note_lines(t, address, bytes);
     struct wire_entry *e = reserve(t->stream, 2 * sizeof *e);
     e[0] = (struct wire_entry){(uint64_t)(int64_t)WIRE_EVENT(WIRE_EVENT_REACH, 1), (uint32_t)t->site,
                                (uint32_t)(t->site >> 32)};
@@ -313,11 +322,13 @@ static void tell_call(const struct teller *t, const struct told *at)
     const uint64_t a[ARGUMENTS] = {at->rdi, at->rsi, at->rdx, at->r10, at->r8, at->r9};
     if (failed((int64_t)result))
         return;
+    uint32_t stored = t->says ? t->says | 1u << WIRE_LINES_STORES : 0;
     for (unsigned k = 0; k < PARTS_MAX; k++) {
         const struct part *p = &calls[number][k];
         for (int stores = 0; stores < 2; stores++)
             if (p->size.by && (p->how == IS_UPDATED || stores == (p->how == IS_WRITTEN)))
-                tell_part(&(struct teller){t->stream, t->site + stores}, p, a, result, stores);
+                tell_part(&(struct teller){t->stream, t->site + stores, stores ? stored : t->says}, p, a, result,
+                          stores);
     }
 }
 
@@ -325,9 +336,12 @@ static void tell_call(const struct teller *t, const struct told *at)
 
 void rt_stream_told(const struct told *t, uint64_t site, uint32_t word)
 {
-    struct teller teller = {rt_own_stream(), site};
+    uint32_t shift = rt_config.flags & CONFIG_LINES ? word >> (WIRE_TOLD_FILTER - 32) & 15 : 0;
+    struct teller teller = {rt_own_stream(), site, shift << WIRE_LINES_SHIFT};
     enum wire_told_kind kind = (enum wire_told_kind)(word >> (WIRE_TOLD_KIND - 32));
     forget_lines(teller.stream);
+    if (kind == WIRE_TOLD_STATE && shift && word >> (WIRE_TOLD_STORES - 32) & 1)
+        teller.says |= 1u << WIRE_LINES_STORES;
     if (kind == WIRE_TOLD_STATE)
         tell(&teller, t->address, state_bytes(t, word & 7));
     else

@@ -156,6 +156,20 @@ static inline uint32_t wire_stream_module(const uint8_t *key)
 #define WIRE_SWAPPED_NEXT (1ull << 61)
 #define WIRE_ADDRESS(word) ((word) & ~(WIRE_SWAPPED | WIRE_SWAPPED_NEXT))
 
+/* Among threads the filter may hold a line only as long as nobody else's reference to it changes what caches have: of
+ * each line a word says by a bit each which threads (by their number) have referred to it, and in bit 63 whether one
+ * has written that another had referred to; of those filters hold nothing, and each reference is told. A filter holds
+ * a line that its thread alone has referred to, or that several have and none has written since the second came; then
+ * not as written. Lines whose numbers have the same low bits share a word. It is the process's own memory, which the
+ * host never sees; in front of it is where the streams of its threads are, by their numbers. */
+#define WIRE_LINES_VADDR 0x7c000000u
+#define WIRE_LINES (1u << 22)
+#define WIRE_LINES_BYTES (WIRE_LINES * 8ull)
+#define WIRE_LINES_STREAMS_BYTES 4096u
+#define WIRE_LINES_THREADS 63u
+/* What a site says of several lines. */
+enum { WIRE_LINES_STORES = 16, WIRE_LINES_SHIFT = 24 }; /* below: bytes; whether they are written; log2 of a line */
+
 /* What a register was in front of an instruction that changes it, and whose stack that was: a handler of a signal may
  * have come between. By the number of a site; of system calls by the stack pointer's low bits. */
 #define WIRE_BEFORE_SLOTS 32u
@@ -236,6 +250,7 @@ struct wire_stream {
     struct wire_before calls[WIRE_BEFORE_SLOTS];  /* of system calls: their numbers */
     struct wire_open open[WIRE_OPEN_MAX];         /* watched functions that are under way, innermost last */
     uint64_t open_count;
+    uint64_t own; /* the thread's bit of lines' words; 0: its filter holds nothing (WIRE_LINES_VADDR) */
     struct wire_chunk chunks[WIRE_CHUNKS];
 };
 _Static_assert(sizeof(struct wire_stream) <= WIRE_STREAM_HEAD, "the ring begins behind it");

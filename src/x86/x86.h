@@ -4,7 +4,8 @@
  * x86_insn, the summary, which is cheap, and which x86_detail holds together with what the core model, the tracer and
  * the planner of replays need (detail.c: operands; access.c, reach.c: where it reaches memory; compare.c: what jumps
  * decide upon; order.c: all that they read and change). x86_short is the summary in 8 bytes, which the rewriter keeps
- * for every instruction. form.c takes the text of a form apart, and encode.c makes bytes of it.
+ * for every instruction. form.c takes the text of a form apart, and encode.c makes bytes of it; in_register.c puts a
+ * register into the place of an operand in memory.
  */
 #ifndef MTOOL_X86_H
 #define MTOOL_X86_H
@@ -364,6 +365,13 @@ struct x86_form {
     struct x86_form_operand operand[X86_FORM_OPERANDS_MAX]; /* in their order, a mask behind the destination */
 };
 void x86_form_parse(const char *text, struct x86_form *out);
+
+/* ---- in_register.c ---- */
+
+/* The same instruction with general register `gpr` in the place of its operand in memory, whose address must be fixed
+ * (RIP-relative or absolute). Its length, always less than before, or 0: there is none that does the same, or it is
+ * locked. A write of 32 bits clears the upper half of a register, as it does not in memory: the caller sees to that. */
+int x86_in_register(const uint8_t *bytes, const struct x86_insn *i, unsigned gpr, uint8_t out[15]);
 
 /* ---- encode.c: for calibration, code made at run time ---- */
 

@@ -4,36 +4,9 @@
  * code, with values that mean something (another address of the file, a limit, one more or less). Afterwards most of
  * the broken ends of headers are fixed. Tables are found as a reader finds them, by headers, so that what an earlier
  * change moved is followed. */
-#include "fuzz.h"
-
-#include <elf.h>
-
-struct mutator {
-    uint8_t *bytes;
-    size_t len, max;
-    uint64_t random;
-};
-
-/* ---- chance ---- */
-
-static uint64_t any(struct mutator *m)
-{
-    uint64_t x = m->random += 0x9e3779b97f4a7c15u;
-    x = (x ^ x >> 30) * 0xbf58476d1ce4e5b9u;
-    x = (x ^ x >> 27) * 0x94d049bb133111ebu;
-    return x ^ x >> 31;
-}
-static uint64_t below(struct mutator *m, uint64_t n) { return n ? any(m) % n : 0; }
-static bool one_in(struct mutator *m, unsigned n) { return below(m, n) == 0; }
+#include "mutator.h"
 
 /* ---- the file's parts ---- */
-
-static Elf64_Ehdr header(const struct mutator *m)
-{
-    Elf64_Ehdr h;
-    memcpy(&h, m->bytes, sizeof h);
-    return h;
-}
 
 static uint8_t *phdr_at(const struct mutator *m, unsigned i)
 {

@@ -2,33 +2,9 @@
  * Changes relocatable objects so that most of them are still taken: fields of section headers, relocations, symbols,
  * groups, unwind and exception tables, debug information and code, with values that mean something. Tables are found
  * by the section headers, as a reader finds them. */
-#include "fuzz.h"
-
-#include <elf.h>
-
-struct mutator {
-    uint8_t *bytes;
-    size_t len, max;
-    uint64_t random;
-};
-
-static uint64_t any(struct mutator *m)
-{
-    uint64_t x = m->random += 0x9e3779b97f4a7c15u;
-    x = (x ^ x >> 30) * 0xbf58476d1ce4e5b9u;
-    x = (x ^ x >> 27) * 0x94d049bb133111ebu;
-    return x ^ x >> 31;
-}
-static uint64_t below(struct mutator *m, uint64_t n) { return n ? any(m) % n : 0; }
+#include "mutator.h"
 
 /* ---- the file's parts ---- */
-
-static Elf64_Ehdr header(const struct mutator *m)
-{
-    Elf64_Ehdr h;
-    memcpy(&h, m->bytes, sizeof h);
-    return h;
-}
 
 static bool get_section(const struct mutator *m, unsigned i, Elf64_Shdr *out)
 {

@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <ftw.h>
+#include <glob.h>
 #include <stdlib.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -48,6 +49,20 @@ static const char *temporary(void)
     return t && *t ? t : "/tmp";
 }
 
+/* ---- how often variables are used ---- */
+
+/* Of the counted program at PATH and what it wrote. 0, or -1 after one line. */
+static int read_counts(const struct cmd_args *a, const char *path, struct ld_variables **out)
+{
+    glob_t files;
+    const char *pattern = arena_printf(a->arena, "%s.*.%s", path, ld_tools[LD_TOOL_VARIABLES].extension);
+    if (glob(pattern, 0, NULL, &files) != 0)
+        return diag_error("ld: there is no %s; link with --tool variables and run it first", pattern);
+    int rc = ld_variables_read(path, (const char *const *)files.gl_pathv, files.gl_pathc, out);
+    globfree(&files);
+    return rc;
+}
+
 /* ---- one link ---- */
 
 /* A line in one write: links of one build may end together. */
@@ -72,6 +87,9 @@ static void say_tally(const char *folder, const struct ld_tally *t, const char *
                (unsigned long long)t->blocks_ordered, t->is_seen);
     if (why_plain)
         str_printf(&text, "P %s\n", why_plain);
+    if (t->promoted_what)
+        str_printf(&text, "R %llu %llu %s\n", (unsigned long long)t->promoted, (unsigned long long)t->accesses,
+                   t->promoted_what);
     if (t->lto)
         str_printf(&text, "O %s\n", t->lto);
     for (const char *line = t->left.data; line && *line;) {
@@ -91,6 +109,7 @@ static int link_once(const struct cmd_args *a, const char *build)
     if (!folder)
         return CMD_SELF_FAILED;
     struct machine *machine = NULL;
+    struct ld_variables *counts = NULL;
     const char *where;
     struct ld_link l = {.tool = ld_tool_named(tool_name(a)),
                         .linker = a->link,
@@ -100,14 +119,20 @@ static int link_once(const struct cmd_args *a, const char *build)
                         .is_private = a->private_memory};
     if (l.tool->id == LD_TOOL_SCHEDULE && cmd_machine_get(a, &machine, &where) != 0)
         return remove_folder(folder), CMD_UNUSABLE;
+    if (a->counted && read_counts(a, a->counted, &counts) < 0)
+        return remove_folder(folder), CMD_UNUSABLE;
     l.machine = machine;
+    l.counts = counts;
     int status = ld_link(&l, &tally, &why);
     if (status == 0 && (tally.funcs || why || tally.left.len || tally.lto))
         say_tally(build, &tally, why);
     remove_folder(folder);
     machine_free(machine);
+    if (counts)
+        ld_variables_free(counts);
     str_free(&tally.left);
     free(tally.lto);
+    free(tally.promoted_what);
     free(why);
     return status;
 }
@@ -118,20 +143,29 @@ struct summary {
     unsigned links, counted, left, lto;
     const char *lto_first; /* an input with intermediate code */
     uint64_t funcs, moved, counters, ordered;
-    unsigned seen; /* links whose memory others may see */
+    unsigned seen;     /* links whose memory others may see */
+    unsigned promoted; /* links with variables in registers */
 };
 
-static void take_line(struct summary *s, const char *line)
+static void take_line(struct summary *s, const struct ld_tool *tool, const char *line)
 {
     unsigned long long v[4];
-    int is_counted, is_seen;
+    int is_counted, is_seen, at = 0;
     if (sscanf(line, "T %d %llu %llu %llu %llu %d", &is_counted, &v[0], &v[1], &v[2], &v[3], &is_seen) == 6) {
         s->links++;
         s->counted += is_counted != 0;
         s->funcs += v[0], s->moved += v[1], s->counters += v[2], s->ordered += v[3];
         s->seen += is_seen != 0;
+    } else if (!strncmp(line, "R ", 2) && sscanf(line + 2, "%llu %llu %n", &v[0], &v[1], &at) == 2) {
+        s->promoted += v[0] > 0;
+        if (v[0])
+            diag_note("%llu variables in registers (%s): %llu instructions no longer reach memory", v[0], line + 2 + at,
+                      v[1]);
+        else
+            diag_note("no variable in a register: %s", line + 2 + at);
     } else if (!strncmp(line, "P ", 2)) {
-        diag_warn("ld-plain", "linked as it was, without counters: %s", line + 2);
+        diag_warn("ld-plain", "linked as it was%s: %s", tool->id == LD_TOOL_PROMOTE ? "" : ", without counters",
+                  line + 2);
     } else if (!strncmp(line, "O ", 2)) {
         s->lto_first = s->lto++ ? s->lto_first : line + 2;
     } else if (!strncmp(line, "L ", 2)) {
@@ -157,6 +191,13 @@ static void say_scheduled(const struct summary *s)
         diag_note("%u sections or objects are taken over as they are; -v names them", s->left);
 }
 
+static void say_promoted(const struct summary *s)
+{
+    diag_note(
+        "%u of %u links with variables in registers; 'mtool ld-report PROGRAM' says which, and why others are not",
+        s->promoted, s->links);
+}
+
 static void say_linked(const struct cmd_args *a, const struct summary *s, const struct ld_tool *tool)
 {
     const char *next = "";
@@ -176,6 +217,7 @@ static void say_linked(const struct cmd_args *a, const struct summary *s, const 
 /* Of a build that failed only what it linked. */
 static void say_summary(const struct cmd_args *a, const char *folder, bool is_done)
 {
+    const struct ld_tool *tool = ld_tool_named(tool_name(a));
     struct summary s = {0};
     struct file_bytes f;
     if (file_map(arena_printf(a->arena, "%s/links", folder), &f) < 0) {
@@ -188,15 +230,18 @@ static void say_summary(const struct cmd_args *a, const char *folder, bool is_do
     char *text = arena_strndup(a->arena, (const char *)f.data, f.len), *save = NULL;
     file_unmap(&f);
     for (char *line = strtok_r(text, "\n", &save); line; line = strtok_r(NULL, "\n", &save))
-        take_line(&s, line);
+        take_line(&s, tool, line);
     if (!s.links)
         return;
     if (s.lto)
         diag_warn("ld-lto", "%u of %u links optimise at link time (%s): code made then is as it was; -fno-lto", s.lto,
                   s.links, s.lto_first);
-    const struct ld_tool *tool = ld_tool_named(tool_name(a));
     if (tool->id == LD_TOOL_SCHEDULE) {
         say_scheduled(&s);
+        return;
+    }
+    if (tool->id == LD_TOOL_PROMOTE) {
+        say_promoted(&s);
         return;
     }
     say_linked(a, &s, tool);
@@ -238,6 +283,10 @@ static int put_script(const struct cmd_args *a, const char *folder, const char *
         str_puts(&out, " --leaves");
     if (a->private_memory)
         str_puts(&out, " --private-memory");
+    if (a->counted) {
+        str_puts(&out, " --counts ");
+        put_quoted(&out, a->counted);
+    }
     if (a->machine) {
         str_puts(&out, " --machine ");
         put_quoted(&out, a->machine);
@@ -301,10 +350,27 @@ static int keep_machine(const struct cmd_args *a, const char *folder, struct cmd
     return rc;
 }
 
+/* The counts that all links go by are there before the build begins. */
+static int check_counts(const struct cmd_args *a, struct cmd_args *with)
+{
+    struct ld_variables *counts;
+    if (!a->counted)
+        return 0;
+    with->counted = file_real_path(a->arena, a->counted);
+    if (!with->counted)
+        return diag_error("ld: cannot read %s: %s", a->counted, strerror(errno)), CMD_UNUSABLE;
+    if (read_counts(a, with->counted, &counts) < 0)
+        return CMD_UNUSABLE;
+    ld_variables_free(counts);
+    return 0;
+}
+
 static int build(const struct cmd_args *a, const char *folder)
 {
     struct cmd_args with;
     int rc = keep_machine(a, folder, &with);
+    if (rc == 0)
+        rc = check_counts(a, &with);
     if (rc == 0)
         rc = put_scripts(&with, folder);
     if (rc)
@@ -329,6 +395,8 @@ int cmd_ld(const struct cmd_args *a)
         return diag_error("ld: --%s is of --tool gprof --clocks, not of %s", a->clocks ? "clocks" : "leaves",
                           tool->name),
                CMD_UNUSABLE;
+    if (a->counted && tool->id != LD_TOOL_PROMOTE)
+        return diag_error("ld: --counts is of --tool promote, not of %s", tool->name), CMD_UNUSABLE;
     const char *of_build = getenv(FOLDER_ENV);
     const char *folder = a->link && of_build ? of_build : make_folder(a, temporary());
     int rc;

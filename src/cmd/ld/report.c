@@ -16,7 +16,7 @@ static int (*const reports[LD_TOOL_COUNT])(const struct cmd_args *a) = {
     [LD_TOOL_BLOCKS] = report_blocks,       [LD_TOOL_CLOCKS] = report_clocks,
     [LD_TOOL_EVENTS] = report_events,       [LD_TOOL_GPROF] = report_gprof,
     [LD_TOOL_VARIABLES] = report_variables, [LD_TOOL_SCHEDULE] = report_schedule,
-    [LD_TOOL_REGISTERS] = report_registers,
+    [LD_TOOL_REGISTERS] = report_registers, [LD_TOOL_PROMOTE] = report_promote,
 };
 
 /* Programs that write nothing tell by themselves. */
@@ -34,6 +34,8 @@ static bool is_scheduled(const char *path)
 
 int cmd_ld_report(const struct cmd_args *a)
 {
+    if (ld_promotion_is_in(a->rest[0]))
+        return report_promote(a);
     if (a->rest_count == 1 || is_scheduled(a->rest[0]))
         return report_schedule(a);
     const struct ld_tool *made = ld_tool_of_file(a->rest[1]), *tool = made;

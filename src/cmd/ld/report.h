@@ -15,6 +15,7 @@ int report_gprof(const struct cmd_args *a);
 
 /* Of counts of blocks. */
 void report_warn_flow(uint64_t inconsistent);
+int report_promote(const struct cmd_args *a);
 int report_registers(const struct cmd_args *a);
 int report_schedule(const struct cmd_args *a);
 

@@ -109,10 +109,12 @@ int cmd_monster_run(const struct cmd_args *a)
                                 .programs = a->programs.all,
                                 .program_count = a->programs.count,
                                 .maps = a->maps,
+                                .place = a->place,
                                 .analyser = a->analyser,
                                 .memory_mb = a->memory,
                                 .limit_s = a->limit,
                                 .is_virtual = a->is_virtual,
+                                .calls = a->calls,
                                 .user_only = a->of == 1,
                                 .kernel_only = a->of == 2};
     if (parse_disk(a, &o) < 0 || cmd_place_check("monster run", path, "", a->force) < 0)
@@ -143,13 +145,31 @@ static int put(const struct cmd_args *a, struct monster_result *const *r, size_t
     return 0;
 }
 
-static int check_profile(const struct cmd_args *a)
+static int check_report(const struct cmd_args *a)
 {
-    if (!a->profile)
-        return a->force ? diag_error("monster report: --force is about the file of --profile") : 0;
-    if (a->json || a->figure || a->rest_count > 1)
+    bool writes = a->profile || (a->order && a->output);
+    if (a->force && !writes)
+        return diag_error("monster report: --force is about the file of --profile or --output");
+    if (a->profile && (a->json || a->figure || a->order || a->rest_count > 1))
         return diag_error("monster report: --profile is of one FILE, and prints nothing");
-    return 0;
+    if (!a->order && (a->output || a->linker))
+        return diag_error("monster report: --output and --linker are about --order");
+    if (a->order && (a->json || a->figure || a->all || a->top || a->rest_count > 1))
+        return diag_error("monster report: --order is of one FILE, in the form that a linker reads");
+    return a->order && a->output ? cmd_place_check("monster report", a->output, a->rest[0], a->force) : 0;
+}
+
+static int put_order(const struct cmd_args *a)
+{
+    struct strbuf out = {0};
+    struct monster_result *r = monster_read(a->rest[0]);
+    int rc = r ? monster_put_order(r, a->order, (enum monster_linker)a->linker, &out) : -1;
+    if (r)
+        monster_free(r);
+    if (rc == 0)
+        return a->output ? cmd_place_write("monster report", a->output, &out) : cmd_print(&out);
+    str_free(&out);
+    return CMD_UNUSABLE;
 }
 
 static int write_profile(const struct cmd_args *a)
@@ -173,8 +193,10 @@ static int write_profile(const struct cmd_args *a)
 int cmd_monster_report(const struct cmd_args *a)
 {
     struct strbuf out = {0};
-    if (check_profile(a) < 0)
+    if (check_report(a) < 0)
         return CMD_UNUSABLE;
+    if (a->order)
+        return put_order(a);
     if (a->profile)
         return write_profile(a);
     size_t count = (size_t)a->rest_count, n = 0;

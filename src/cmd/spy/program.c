@@ -217,6 +217,17 @@ static bool keeps_two(const struct spied_program *s)
     return true;
 }
 
+/* Among threads: each has the nearest level for itself, and takes from others no more than the filter's line. */
+static bool suits_threads(const struct cache_config *c, uint64_t line_bytes)
+{
+    for (unsigned i = 0; i < c->count; i++) {
+        const struct cache_level *l = &c->levels[i];
+        if (l->is_shared ? is_data_first(c, i) : l->line_bytes < CACHE_PAGE_MIN && l->line_bytes != line_bytes)
+            return false;
+    }
+    return true;
+}
+
 /* TLBs that nobody asked for are left out: they alone would need each reference. */
 static void leave_out_tlbs(struct spied_program *s)
 {
@@ -227,22 +238,22 @@ static void leave_out_tlbs(struct spied_program *s)
     s->cache_count = kept;
 }
 
-/* Threads take lines from each other, which a filter does not see. */
 static void choose_filter(struct spied_program *s, bool has_threads)
 {
     const struct cmd_args *a = s->profile->args;
     bool wants_tlbs = a->machine && a->command->id == CMD_ID_spy && s->part.one_in == 1 && !s->samples.length;
-    if (a->unfiltered || wants_tlbs || has_threads)
+    if (a->unfiltered || wants_tlbs)
         return;
     uint64_t line = shortest_line(s);
     if (line < REWRITE_FILTER_LINE_MIN)
         return;
     for (size_t i = 0; i < s->cache_count; i++)
-        if (!s->caches[i].is_tlb && !suits(&s->caches[i].config, line))
+        if (!s->caches[i].is_tlb &&
+            !(suits(&s->caches[i].config, line) && (!has_threads || suits_threads(&s->caches[i].config, line))))
             return;
     leave_out_tlbs(s);
     s->filter_shift = (uint8_t)__builtin_ctzll(line);
-    s->filter_two = line >= FILTER_TWO_LINE_MIN && s->part.one_in == 1 && keeps_two(s);
+    s->filter_two = !has_threads && line >= FILTER_TWO_LINE_MIN && s->part.one_in == 1 && keeps_two(s);
     s->is_filtered = true;
 }
 
@@ -360,6 +371,7 @@ static int make_copies(struct spied_program *s)
                                   .threads = true,
                                   .filter_shift = s->filter_shift,
                                   .filter_two = s->filter_two,
+                                  .filter_threads = s->filter_shift && s->has_threads,
                                   .samples = s->samples.length != 0,
                                   .sets = {(uint8_t)s->part.shift, CACHE_PART_FACTOR, s->part.mask, s->part.value},
                                   .rpath = p->mode == LAUNCH_MODE_PATH ? launch_path_mode_dir(p->program) : NULL};

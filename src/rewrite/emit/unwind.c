@@ -56,7 +56,7 @@ static void note_fragment(struct rw_frames *out, const struct rw *w, const struc
     switch ((enum rw_fragment_kind)f->kind) {
     case RW_INSERTED:
         if (w->instrument->frames)
-            w->instrument->frames(f, out);
+            w->instrument->frames(w, f, out);
         return;
     case RW_STUB:
         stub.off_old = (uint32_t)(cfg_insn_addr(w->cfg, f->id) - fn->addr);

@@ -113,11 +113,11 @@ static void put(const struct rw *w, const struct rw_fragment *f, uint8_t *at, ui
         rw_counts.put(w, f, at, addr);
 }
 
-static void frames(const struct rw_fragment *f, struct rw_frames *out)
+static void frames(const struct rw *w, const struct rw_fragment *f, struct rw_frames *out)
 {
     uint32_t red_zone = is_jump(f) ? RED_ZONE : 0, down = red_zone ? MOVE_DOWN : 0, up = red_zone ? MOVE_UP : 0;
     if (rw_form_of(f->how) != RW_FORM_INDIRECT) {
-        rw_counts.frames(f, out);
+        rw_counts.frames(w, f, out);
         return;
     }
     if (red_zone)

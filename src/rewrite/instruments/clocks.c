@@ -119,10 +119,10 @@ static void put(const struct rw *w, const struct rw_fragment *f, uint8_t *at, ui
         rw_counts.put(w, f, at, addr);
 }
 
-static void frames(const struct rw_fragment *f, struct rw_frames *out)
+static void frames(const struct rw *w, const struct rw_fragment *f, struct rw_frames *out)
 {
     if (rw_form_of(f->how) != RW_FORM_CLOCK)
-        rw_counts.frames(f, out);
+        rw_counts.frames(w, f, out);
 }
 
 const struct rw_instrument rw_clocks = {.moves = true,

@@ -78,8 +78,9 @@ static void put(const struct rw *w, const struct rw_fragment *f, uint8_t *at, ui
     }
 }
 
-static void frames(const struct rw_fragment *f, struct rw_frames *out)
+static void frames(const struct rw *w, const struct rw_fragment *f, struct rw_frames *out)
 {
+    (void)w;
     if (rw_form_of(f->how) != RW_FORM_PUSH)
         return;
     rw_frame(out, f->off + 5, 128);

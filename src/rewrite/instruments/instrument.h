@@ -81,7 +81,8 @@ enum rw_runtime { /* flags of the runtime's configuration, as in rt.h */
                   RW_RUNTIME_GS = 4,
                   RW_RUNTIME_PROBES = 8,
                   RW_RUNTIME_FAULTS = 16,
-                  RW_RUNTIME_STREAM = 32
+                  RW_RUNTIME_STREAM = 32,
+                  RW_RUNTIME_LINES = 64
 };
 
 /* All functions may be NULL: nothing. Those that take a const struct rw are called for several functions at once. */
@@ -101,8 +102,9 @@ struct rw_instrument {
     /* Adds what stands at a point: fragments RW_INSERTED, whose bytes are final. */
     void (*insert)(const struct rw *w, struct rw_point point, struct rw_fragments *out);
     void (*put)(const struct rw *w, const struct rw_fragment *f, uint8_t *to, uint64_t addr); /* writes it */
-    void (*frames)(const struct rw_fragment *f, struct rw_frames *out); /* if it moves the stack pointer */
-    void (*describe)(struct rw *w, uint32_t func);                      /* for the map, once offsets are known */
+    void (*frames)(const struct rw *w, const struct rw_fragment *f,
+                   struct rw_frames *out);         /* if it moves the stack pointer */
+    void (*describe)(struct rw *w, uint32_t func); /* for the map, once offsets are known */
     /* Of relocatable objects: is the operand of one of the original's instructions, with a displacement that only the
      * linker knows, in what was inserted? Sets which, and the offset behind it, where its instruction ends. */
     bool (*operand)(const struct rw *w, const struct rw_fragment *f, uint32_t *insn, unsigned *end);

@@ -104,8 +104,9 @@ static uint16_t bytes_of(const struct rw_probes *x, const struct site *s)
     return (uint16_t)bytes;
 }
 
-static void frames(const struct rw_fragment *f, struct rw_frames *out)
+static void frames(const struct rw *w, const struct rw_fragment *f, struct rw_frames *out)
 {
+    (void)w;
     uint32_t end = f->off + f->bytes;
     rw_frame(out, f->off + 5, 128);
     rw_frame(out, f->off + 6, 136);

@@ -78,14 +78,17 @@ static uint8_t *put_restore(uint8_t *p, const struct rw_reference *r)
 
 /* ---- a piece of code ---- */
 
+enum { ACCESSES_MAX = X86_ACCESSES_MAX };
+enum { MOVES_MAX = 4 * ACCESSES_MAX };
 struct code {
     const struct rw *w;
     const struct rw_reference *r;
     uint8_t *first, *p;
-    uint64_t addr; /* of first */
+    uint64_t addr;             /* of first */
+    unsigned moved[MOVES_MAX]; /* behind what moves the stack pointer for a call, down and up by turns */
+    unsigned moves;
 };
 
-enum { ACCESSES_MAX = X86_ACCESSES_MAX };
 struct labels { /* where one piece goes on in the other, from its begin */
     unsigned taken[ACCESSES_MAX], odd[ACCESSES_MAX],
         miss[ACCESSES_MAX];      /* cold: of an access to a set that is taken, not aligned, not to the last line */
@@ -115,6 +118,15 @@ static void call(struct code *c, uint64_t to)
 {
     rw_put_call(c->p, here(c), to);
     c->p += CALL_BYTES;
+}
+
+/* Behind the red zone and back, where the site does not do that. */
+static void move_apart(struct code *c, int32_t by)
+{
+    if (moves_stack(c->r))
+        return;
+    c->p = put_move_stack(c->p, by);
+    c->moved[c->moves++] = offset(c);
 }
 
 static const struct rw_site *site_of(const struct code *c, unsigned k)
@@ -223,11 +235,9 @@ static void put_untold(struct code *c)
 /* lea rsp,[rsp-128]; call; lea rsp,[rsp+128]; or if the stack pointer is there already call. Then jmp. */
 static void put_full(struct code *c, uint64_t back)
 {
-    if (!moves_stack(c->r))
-        c->p = put_move_stack(c->p, -RED_ZONE);
+    move_apart(c, -RED_ZONE);
     call(c, rw_blob_chunk_full(c->w));
-    if (!moves_stack(c->r))
-        c->p = put_move_stack(c->p, RED_ZONE);
+    move_apart(c, RED_ZONE);
     jump(c, back);
 }
 
@@ -293,12 +303,45 @@ static void put_move(struct code *c, size_t from, size_t to)
     insn(c, STORE, c->r->address, in_table(to, c->r->entry));
 }
 
+/* Among threads the runtime says whether the filter may hold a line; `address` is its number, or the address of several
+ * bytes or elements. So near below the stack pointer it is safe from signals. */
+enum { LINE_SLOT = 8, SAYS_SLOT = 9 };
+
+static struct operand below_stack(unsigned slot)
+{
+    return (struct operand){0, X86_RSP, X86_REG_NONE, 0, -8 * (int64_t)slot};
+}
+
+static void put_note_line(struct code *c, unsigned k)
+{
+    move_apart(c, -RED_ZONE);
+    insn(c, STORE, c->r->address, below_stack(LINE_SLOT));
+    call(c, rw_blob_line(c->w, site_of(c, k)->access.is_store));
+    move_apart(c, RED_ZONE);
+}
+
+/* The site has moved the stack pointer. */
+static void put_note_several(struct code *c, unsigned k, uint64_t to)
+{
+    const struct x86_access *a = &site_of(c, k)->access;
+    put_address(c, k, 0);
+    insn(c, STORE, c->r->address, below_stack(LINE_SLOT));
+    insn(c, STORE_NUMBER, 0, below_stack(SAYS_SLOT));
+    c->p = rw_put32(c->p, a->bytes | (uint32_t)a->is_store << WIRE_LINES_STORES |
+                              (uint32_t)c->w->opt->filter_shift << WIRE_LINES_SHIFT);
+    call(c, to);
+}
+
 /* The line of the access's byte number `plus` is the last one of its place now; what was written to the line before is
  * no longer known, or kept with it as the last but one. Two lines that were the other way round than they were told are
  * told so. */
 static void put_mark(struct code *c, unsigned k, unsigned plus)
 {
     unsigned address = c->r->address;
+    if (c->w->opt->filter_threads) {
+        put_note_line(c, k);
+        return;
+    }
     if (c->w->opt->filter_two) {
         put_move(c, touched, second);
         put_move(c, written, second_written);
@@ -487,7 +530,10 @@ static void put_hot(struct code *c, struct labels *l, uint64_t cold)
         put_check(c, k, l, cold);
         l->back[k] = offset(c);
     }
-    if (r->is_range && c->w->opt->filter_shift)
+    if (r->is_range && c->w->opt->filter_threads)
+        for (unsigned k = 0; k < r->count; k++)
+            put_note_several(c, k, rw_blob_lines_range(c->w));
+    else if (r->is_range && c->w->opt->filter_shift)
         call(c, rw_blob_forget_lines(c->w));
     if (!is_checked(c)) {
         r->is_untold ? put_untold(c) : put_entries(c, 0, r->count);
@@ -545,8 +591,12 @@ static uint8_t *put_two(struct code *c, unsigned k, uint64_t back)
 }
 
 /* An access that is longer than a line is told always, and what is known of lines is forgotten. */
-static void put_long(struct code *c)
+static void put_long(struct code *c, unsigned k)
 {
+    if (c->w->opt->filter_threads) {
+        put_note_several(c, k, rw_blob_lines_reach(c->w));
+        return;
+    }
     call(c, rw_blob_forget_lines(c->w));
     if (c->w->opt->filter_two)
         put_no_swaps(c);
@@ -569,7 +619,7 @@ static void put_filter(struct code *c, unsigned k, struct labels *l, uint64_t ba
     }
     l->odd[k] = offset(c);
     if (is_long(c, k)) {
-        put_long(c);
+        put_long(c, k);
         is_odd = put_forward_always(c);
     } else if (odd_bits(c, k)) {
         is_one = put_odd(c, k, back);
@@ -606,7 +656,7 @@ enum { SITE_BYTES_MAX = 4096 };
 unsigned rw_reference_bytes(const struct rw *w, const struct rw_reference *r, bool is_cold)
 {
     uint8_t code[SITE_BYTES_MAX];
-    struct code c = {w, r, code, code, 0};
+    struct code c = {.w = w, .r = r, .first = code, .p = code};
     struct labels l = {.full = 0};
     is_cold ? put_cold(&c, &l, 0) : put_hot(&c, &l, 0);
     return offset(&c);
@@ -617,7 +667,8 @@ void rw_put_reference(const struct rw *w, const struct rw_fragment *f, uint8_t *
     const struct rw_reference *r = &w->references->data[f->id];
     uint8_t code[SITE_BYTES_MAX];
     uint64_t func = addr - f->off;
-    struct code other = {w, r, code, code, 0}, c = {w, r, at, at, addr};
+    struct code other = {.w = w, .r = r, .first = code, .p = code},
+                c = {.w = w, .r = r, .first = at, .p = at, .addr = addr};
     struct labels l = {.full = 0};
     if (f->how & RW_REFERENCE_COLD) {
         put_hot(&other, &l, 0);
@@ -631,7 +682,7 @@ void rw_put_reference(const struct rw *w, const struct rw_fragment *f, uint8_t *
 /* cmp gs:[left],0; jg */
 void rw_put_check(const struct rw *w, uint8_t *at, uint64_t addr, uint64_t to)
 {
-    struct code c = {w, NULL, at, at, addr};
+    struct code c = {.w = w, .first = at, .p = at, .addr = addr};
     insn(&c, WITH_BYTE, CMP, in_stream(offsetof(struct wire_stream, left)));
     *c.p++ = 0;
     jump_if(&c, ABOVE, to);
@@ -644,14 +695,26 @@ uint8_t rw_reference_how(const struct rw_reference *r, bool is_cold)
     return (uint8_t)(slots(r) | (r->is_range ? RW_REFERENCE_RANGE : 0) | (is_cold ? RW_REFERENCE_COLD : 0));
 }
 
-void rw_reference_frames(const struct rw_fragment *f, struct rw_frames *out)
+/* Where the cold part moves the stack pointer for calls alone. */
+static void cold_frames(const struct rw *w, const struct rw_fragment *f, struct rw_frames *out)
+{
+    uint8_t code[SITE_BYTES_MAX];
+    struct code c = {.w = w, .r = &w->references->data[f->id], .first = code, .p = code};
+    struct labels l = {.full = 0};
+    put_cold(&c, &l, 0);
+    for (unsigned i = 0; i < c.moves; i++)
+        rw_frame(out, f->off + c.moved[i], i % 2 ? 0 : RED_ZONE);
+}
+
+void rw_reference_frames(const struct rw *w, const struct rw_fragment *f, struct rw_frames *out)
 {
     uint32_t pushed = (uint32_t)stack_bytes(f->how & RW_REFERENCE_SLOTS);
+    if (f->how & RW_REFERENCE_COLD && !pushed) {
+        cold_frames(w, f, out);
+        return;
+    }
     if (f->how & RW_REFERENCE_COLD) {
-        uint32_t end = f->off + f->bytes - CALL_BYTES; /* of the last move of the stack pointer */
-        rw_frame(out, pushed ? f->off : end - LEA_RSP_BYTES - CALL_BYTES, pushed ? pushed : RED_ZONE);
-        if (!pushed)
-            rw_frame(out, end, 0);
+        rw_frame(out, f->off, pushed);
         return;
     }
     if (!pushed)

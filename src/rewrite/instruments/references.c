@@ -387,14 +387,16 @@ static void put(const struct rw *w, const struct rw_fragment *f, uint8_t *at, ui
         (is_call_site(f) ? rw_put_call_site : rw_put_reference)(w, f, at, addr);
 }
 
-static void frames(const struct rw_fragment *f, struct rw_frames *out)
+static void frames(const struct rw *w, const struct rw_fragment *f, struct rw_frames *out)
 {
     if (f->how == RW_REFERENCE_CHECK || f->how == RW_REFERENCE_ASK || f->how == RW_REFERENCE_BACK)
         return;
     if (f->how & RW_REFERENCE_WATCH)
         rw_watch_frames(f, out);
+    else if (is_call_site(f))
+        rw_call_frames(f, out);
     else
-        (is_call_site(f) ? rw_call_frames : rw_reference_frames)(f, out);
+        rw_reference_frames(w, f, out);
 }
 
 static void forget(struct rw *w)
@@ -405,8 +407,7 @@ static void forget(struct rw *w)
 
 static uint32_t runtime(const struct rw *w)
 {
-    (void)w;
-    return RW_RUNTIME_STREAM;
+    return RW_RUNTIME_STREAM | (w->opt->filter_threads ? RW_RUNTIME_LINES : 0);
 }
 
 const struct rw_instrument rw_reference_sites = {

@@ -65,7 +65,7 @@ struct rw_references {
 uint8_t rw_reference_how(const struct rw_reference *r, bool is_cold);
 unsigned rw_reference_bytes(const struct rw *w, const struct rw_reference *r, bool is_cold);
 void rw_put_reference(const struct rw *w, const struct rw_fragment *f, uint8_t *at, uint64_t addr);
-void rw_reference_frames(const struct rw_fragment *f, struct rw_frames *out);
+void rw_reference_frames(const struct rw *w, const struct rw_fragment *f, struct rw_frames *out);
 /* With samples: a site that asks, and needs no flags for it: that takes two instructions in line. */
 bool rw_reference_is_far(const struct rw *w, const struct rw_reference *r);
 

@@ -415,8 +415,9 @@ static void put(const struct rw *w, const struct rw_fragment *f, uint8_t *to, ui
     put_point(&c, addr - f->off + w->label[x->block].body);
 }
 
-static void frames(const struct rw_fragment *f, struct rw_frames *out)
+static void frames(const struct rw *w, const struct rw_fragment *f, struct rw_frames *out)
 {
+    (void)w;
     rw_frame(out, f->off + LEA_RSP_BYTES, (uint32_t)(RED_ZONE + WORD * (ARGUMENTS + f->how)));
     rw_frame(out, f->off + f->bytes, 0);
 }

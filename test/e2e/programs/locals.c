@@ -41,9 +41,15 @@ __attribute__((noinline)) static long walk(void)
     return own[0] + walk_library();
 }
 
+static pthread_barrier_t half;
+
+/* Half of it when all have done the other half, so that each comes back to what others have written. */
 static void count(volatile long *at)
 {
-    for (int i = 0; i < 200000; i++)
+    for (int i = 0; i < 100000; i++)
+        ++*at;
+    pthread_barrier_wait(&half);
+    for (int i = 0; i < 100000; i++)
         ++*at;
 }
 
@@ -58,6 +64,7 @@ int main(void)
     pthread_t threads[2];
     long sum = walk();
     void *got = NULL;
+    pthread_barrier_init(&half, NULL, 3);
     for (int i = 0; i < 2; i++)
         if (pthread_create(&threads[i], NULL, other, turns))
             return 1;

@@ -490,20 +490,35 @@ static void test_use_before_it_leaves(void **unused)
     cache_free(c);
 }
 
+/* Two sets of two ways: what goes from the first level is told, of the last reference alone. */
+static void test_evicted(void **unused)
+{
+    (void)unused;
+    struct cache_config k;
+    uint64_t address;
+    assert_int_equal(cache_parse("64/16/2+1K/64/4", &k), 0);
+    struct cache *c = cache_new(&k, false);
+    static const struct {
+        uint64_t address, gone;
+    } steps[] = {{0x104, 0}, {0x140, 0}, {0x180, 0x100}, {0x140, 0}, {0x1c0, 0x180}, {0x110, 0}};
+    for (size_t i = 0; i < ARRAY_LEN(steps); i++) {
+        struct cache_ref ref = {.address = steps[i].address, .bytes = 1, .kind = CACHE_READ};
+        cache_reach(c, &ref);
+        assert_int_equal(cache_evicted(c, &address), steps[i].gone != 0);
+        assert_int_equal(address, steps[i].gone);
+    }
+    cache_free(c);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_as_naive),
-        cmocka_unit_test(test_many_ways),
-        cmocka_unit_test(test_few_evictors),
-        cmocka_unit_test(test_strides),
-        cmocka_unit_test(test_streams),
-        cmocka_unit_test(test_tree),
-        cmocka_unit_test(test_random_repeats),
-        cmocka_unit_test(test_ends),
-        cmocka_unit_test(test_false_sharing),
-        cmocka_unit_test(test_true_sharing),
-        cmocka_unit_test(test_use_before_it_leaves),
+        cmocka_unit_test(test_as_naive),       cmocka_unit_test(test_many_ways),
+        cmocka_unit_test(test_few_evictors),   cmocka_unit_test(test_strides),
+        cmocka_unit_test(test_streams),        cmocka_unit_test(test_tree),
+        cmocka_unit_test(test_random_repeats), cmocka_unit_test(test_ends),
+        cmocka_unit_test(test_evicted),        cmocka_unit_test(test_false_sharing),
+        cmocka_unit_test(test_true_sharing),   cmocka_unit_test(test_use_before_it_leaves),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -11,16 +11,16 @@
 
 #include <cmocka.h>
 
-#define COLUMNS "columns instructions operations loads stores stall_read stall_write\n"
+#define COLUMNS "columns instructions operations loads stores stall_read stall_write fetch_misses\n"
 static const char whole[] = "mtool-monster 1\nversion 0\nkernel 6.1\nshift 1\ncommand /bin/x y\nend 0 3\nclock 2508\n"
                             "machine small\ncaches 1K/64/1\nlevels L1:0:0\nwidth 1\nghz 0.5\nfuture thing\n"
                             "total user 600 700 0 50 0 0 0 0\ntotal kernel 500 550 0 40 0 300 0 0\n"
                             "process 7 600 700 0 50 0 0 0 0 500 550 0 40 0 300 0 0\tx y\n" COLUMNS
-                            "function user 10 600 700 60 30 50 0\t/bin/x\tmain\n"
-                            "function kernel ff 200 250 10 100 0 300\tkernel\tclear_page_rep\n"
-                            "function kernel fe 100 100 50 50 40 0\tkernel\tmemcpy\n"
-                            "function kernel fd 150 150 0 0 0 0\tkernel\tschedule\n"
-                            "function kernel fc 50 50 0 0 0 0\tkernel\tdefault_idle.isra.0\n"
+                            "function user 10 600 700 60 30 50 0 6\t/bin/x\tmain\n"
+                            "function kernel ff 200 250 10 100 0 300 25\tkernel\tclear_page_rep\n"
+                            "function kernel fe 100 100 50 50 40 0 0\tkernel\tmemcpy\n"
+                            "function kernel fd 150 150 0 0 0 0 0\tkernel\tschedule\n"
+                            "function kernel fc 50 50 0 0 0 0 3\tkernel\tdefault_idle.isra.0\n"
                             "whole\n";
 
 static void sums(void **state)
@@ -107,10 +107,91 @@ static void figures(void **state)
     figure("8", "        1.40        2.20           -        1.00\n");
     figure("9", "block clear                     0.00      100.00        0.00        0.00\n");
     figure("10", "block copy                      0.00      100.00        0.00\n");
+    figure("misses",
+           "block clear                       25      125.00           0        0.00           0        0.00\n");
     figure("table1", "loads                               8.57       12.00\n");
     struct strbuf out = {0};
     struct monster_result *r = monster_parse("small", whole, sizeof whole - 1);
     assert_int_equal(monster_put_figure("11", &r, 1, &out), -1);
+    monster_free(r);
+}
+
+/* Functions of two programs and the kernel; calls within the one, and between them. */
+static const char called[] = "mtool-monster 1\nversion 0\nkernel 6.1\nshift 0\ncommand /bin/x\nend 0 0\nclock 100\n"
+                             "total user 600 0 0 0 0 0 0 0\ntotal kernel 500 0 0 0 0 0 0 0\n"
+                             "columns instructions bytes\n"
+                             "function user 0 5 0\t\t\n"
+                             "function kernel ff 10 16\tkernel\tschedule\n"
+                             "function user 10 100 16\t/bin/x\tmain\n"
+                             "function user 20 100 16\t/bin/x\tfn_20\n"
+                             "function user 30 100 16\t/bin/x\thelp.cold\n"
+                             "function user 40 100 16\t/bin/x\tfn_41\n"
+                             "function user 50 1 160\t/bin/x\tmain\n"
+                             "function user 40 9 16\t/lib/y\tother\n"
+                             "function user 44 9 16\t/usr/lib/y\tother\n"
+                             "function user 48 9 16\t/lib/z\tfn_48\n"
+                             "calls 4\ncall 2 5 50\ncall 2 4 5\ncall 7 2 1000\ncall 5 3 9\nwhole\n";
+
+static void order(const char *program, enum monster_linker linker, const char *wanted)
+{
+    struct strbuf out = {0};
+    struct monster_result *r = monster_parse("called", called, sizeof called - 1);
+    assert_int_equal(monster_put_order(r, program, linker, &out), 0);
+    assert_string_equal(strchr(out.data, '\n') + 1, wanted);
+    str_free(&out);
+    monster_free(r);
+}
+
+static void no_order(const char *text, size_t len, const char *program, const char *wanted)
+{
+    struct strbuf out = {0}, held = {0};
+    struct monster_result *r = monster_parse("called", text, len);
+    diag_hold(&held);
+    assert_int_equal(monster_put_order(r, program, MONSTER_LLD, &out), -1);
+    diag_hold(NULL);
+    if (!strstr(held.data, wanted))
+        fail_msg("'%s' is not in %s", wanted, held.data);
+    str_free(&out);
+    str_free(&held);
+    monster_free(r);
+}
+
+/* What the calls say: main and fn_41 meet, then the unnamed fn_20 beside that, and help.cold at main's other end. A
+ * name made of an address is none that a linker knows; one that there is twice stands once. */
+static void orders(void **state)
+{
+    (void)state;
+    order("x", MONSTER_LLD, "fn_41\nmain\nhelp.cold\n");
+    order("/bin/x", MONSTER_GOLD,
+          ".text.fn_41\n.text.hot.fn_41\n.text.startup.fn_41\n"
+          ".text.main\n.text.hot.main\n.text.startup.main\n.text.unlikely.help\n");
+    order("kernel", MONSTER_BFD,
+          "SECTIONS\n{\n  .text.ordered :\n  {\n"
+          "    *(.text.schedule .text.hot.schedule .text.startup.schedule)\n  }\n}\nINSERT BEFORE .text;\n");
+    order("/lib/y", MONSTER_LLD, "other\n");
+    no_order(called, sizeof called - 1, "y", "several programs 'y'");
+    no_order(called, sizeof called - 1, "q", "program 'q' was executed; most was of: x, kernel");
+    no_order(called, sizeof called - 1, "z", "stripped");
+    no_order(whole, sizeof whole - 1, "x", "no calls");
+    static const char bad[] = "mtool-monster 1\ncalls 1\ncall 0 1 5\nwhole\n";
+    struct strbuf held = {0};
+    diag_hold(&held);
+    assert_null(monster_parse("bad", bad, sizeof bad - 1));
+    diag_hold(NULL);
+    str_free(&held);
+}
+
+static void written(void **state)
+{
+    (void)state;
+    struct strbuf out = {0};
+    struct monster_result *r = monster_parse("called", called, sizeof called - 1);
+    monster_put_json(r, &out);
+    assert_non_null(strstr(out.data, "\"caller\": 7,"));
+    str_free(&out);
+    monster_put_text(r, 1, &out);
+    assert_non_null(strstr(out.data, "1,000  user    other, main\n  3 more pairs"));
+    str_free(&out);
     monster_free(r);
 }
 
@@ -142,10 +223,8 @@ static void bad_files(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(sums),
-        cmocka_unit_test(as_a_profile),
-        cmocka_unit_test(figures),
-        cmocka_unit_test(bad_files),
+        cmocka_unit_test(sums),   cmocka_unit_test(as_a_profile), cmocka_unit_test(figures),
+        cmocka_unit_test(orders), cmocka_unit_test(written),      cmocka_unit_test(bad_files),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -90,16 +90,60 @@ uint64_t qemu_plugin_hwaddr_phys_addr(const struct qemu_plugin_hwaddr *h) { retu
 
 /* ---- what others of the plugin's files are asked for here ---- */
 
-static struct row rows[2];
+enum { PAGES = 32 }; /* of user code, and of the kernel's */
+static struct row rows[2], pages[2 * PAGES];
+static uint64_t last_asked;
+bool fake_has_functions;
+const struct fake_function *fake_functions;
+size_t fake_function_count;
+
+static struct row *row_at(uint64_t vaddr)
+{
+    size_t i = (vaddr >> 12) % PAGES + ((int64_t)vaddr < 0 ? PAGES : 0);
+    if (!fake_has_functions)
+        return &rows[(int64_t)vaddr < 0];
+    pages[i].id = (uint32_t)i + 1;
+    pages[i].written = (uint32_t)i;
+    pages[i].bytes = 1 << 12;
+    return &pages[i];
+}
+
 struct row *places_row(uint64_t vaddr, const void *host, uint64_t *function)
 {
     (void)host;
     *function = vaddr & ~0xfffull;
-    return &rows[(int64_t)vaddr < 0];
+    last_asked = vaddr;
+    return row_at(vaddr);
+}
+struct row *places_target(uint64_t target, bool *is_begin)
+{
+    *is_begin = !(target & 0xfff);
+    return row_at(target);
+}
+const char *places_name(void) { return (last_asked >> 12) % PAGES == FAKE_ENTRY_PAGE ? "asm_exc_any" : "any"; }
+bool places_function(void *none, size_t i, const char **name, uint64_t *first, uint64_t *last)
+{
+    (void)none;
+    if (i >= fake_function_count)
+        return false;
+    *name = fake_functions[i].name;
+    *first = *last = fake_functions[i].address;
+    return true;
+}
+uint64_t places_kernel_function(const char *name)
+{
+    for (size_t i = 0; i < fake_function_count; i++)
+        if (strcmp(fake_functions[i].name, name) == 0)
+            return fake_functions[i].address;
+    return 0;
+}
+const void *ram_at(uint64_t physical, size_t len)
+{
+    return physical + len <= FAKE_RAM_BYTES ? &fake_ram[physical] : NULL;
 }
 uint64_t ram_address_of(const void *host) { return (uint64_t)((const uint8_t *)host - fake_ram); }
 uint64_t ram_address_of_kernel(uint64_t vaddr) { return vaddr % FAKE_RAM_BYTES; }
-uint64_t system_space(void) { return 1; }
+uint64_t system_space = 1;
 void system_hook(struct qemu_plugin_insn *insn, uint64_t vaddr, uint64_t function, bool stores)
 {
     (void)insn, (void)vaddr, (void)function, (void)stores;

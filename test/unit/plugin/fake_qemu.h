@@ -24,6 +24,16 @@ struct qemu_plugin_tb {
     struct qemu_plugin_insn insns[FAKE_INSNS_MAX];
     size_t count;
 };
+/* Each page a function: its row is written as its number, the kernel's from 32 on. Of these 31 is one of interrupts'.
+ */
+extern bool fake_has_functions;
+enum { FAKE_ENTRY_PAGE = 31 };
+struct fake_function {
+    const char *name;
+    uint64_t address;
+};
+extern const struct fake_function *fake_functions; /* that places_function knows */
+extern size_t fake_function_count;
 extern uint8_t fake_ram[FAKE_RAM_BYTES];
 
 /* Puts an instruction behind the last; the first is at `vaddr`. */

@@ -111,6 +111,102 @@ static void three_levels(void **state)
     same_misses("zen5.machine", &k);
 }
 
+/* Translations of some instructions of two lines at most, without accesses, near each other and far, some in the same
+ * sets. */
+enum { BLOCKS = 600, LONGEST = 12 };
+static void make_blocks(struct qemu_plugin_tb blocks[BLOCKS], struct rng *g)
+{
+    static const char *const bytes[] = {"\x90", "\x01\xd8", "\x48\x01\xd8", "\x48\x83\xc0\x10", "\xb8\x01\x02\x03\x04"};
+    for (int b = 0; b < BLOCKS; b++) {
+        uint64_t at = rng_below(g, FAKE_RAM_BYTES >> 16) << 16 | rng_below(g, b % 2 ? 1 << 16 : 1 << 10);
+        unsigned count = 1 + (unsigned)rng_below(g, LONGEST);
+        memset(&blocks[b], 0, sizeof blocks[b]);
+        for (unsigned k = 0; k < count; k++) {
+            const char *one = bytes[rng_below(g, ARRAY_LEN(bytes))];
+            fake_append(&blocks[b], at % (FAKE_RAM_BYTES - 256), one, strlen(one));
+        }
+        segments_translate(&blocks[b]);
+    }
+}
+
+/* An instruction counts once, however many lines it misses. */
+static void same_fetches(const char *machine, struct cache_config *k)
+{
+    struct rng g = {11};
+    struct qemu_plugin_tb *blocks = xmalloc(BLOCKS * sizeof *blocks);
+    uint64_t function, executed = 0, before = totals[0].instructions;
+    struct row *r = places_row(0x1000, fake_ram, &function);
+    use_machine(machine);
+    struct cache *plain = cache_new(k, false);
+    make_blocks(blocks, &g);
+    memset(r, 0, sizeof *r);
+    for (int n = 0, b = 0; n < REFERENCES / 4; n++) {
+        if (rng_below(&g, 4) == 0)
+            b = (int)rng_below(&g, n % 1000 < 500 ? 40 : BLOCKS);
+        fake_execute(&blocks[b], blocks[b].count);
+        for (size_t i = 0; i < blocks[b].count; i++) {
+            struct cache_ref ref = {.address = blocks[b].insns[i].vaddr, .bytes = (uint16_t)blocks[b].insns[i].len};
+            cache_run(plain, &ref, 1);
+        }
+        executed += blocks[b].count;
+    }
+    for (unsigned level = 0, depth = 0; level < k->count; level++)
+        if (k->levels[level].side & CACHE_CODE)
+            assert_int_equal(sum_of(r, WIRE_FETCH_MISSES, depth++), cache_counts(plain, level)->misses[CACHE_FETCH]);
+    assert_true(r->of[WIRE_FETCH_MISSES] > 1000);
+    assert_int_equal(totals[0].instructions - before, executed);
+    cache_free(plain);
+    free(blocks);
+}
+
+static void code_direct_mapped(void **state)
+{
+    (void)state;
+    struct cache_config k;
+    config_of("decstation-3100.machine", &k);
+    same_fetches("decstation-3100.machine", &k);
+    config_of("decstation-5000.machine", &k);
+    same_fetches("decstation-5000.machine", &k);
+}
+
+static void code_three_levels(void **state)
+{
+    (void)state;
+    struct cache_config k;
+    config_of("zen5.machine", &k);
+    same_fetches("zen5.machine", &k);
+}
+
+/* A TLB of 64 pages with random replacement, of which it is known what goes: as one that is asked each time. */
+static void tlb(void **state)
+{
+    (void)state;
+    struct rng g = {5};
+    struct qemu_plugin_tb load = {.count = 0};
+    struct cache_config k;
+    uint64_t function;
+    struct row *r = places_row(0x1000, fake_ram, &function);
+    use_machine("decstation-3100.machine");
+    assert_int_equal(cache_of_machine(model_machine, true, &k), 0);
+    assert_int_equal(k.count, 1);
+    k.levels[0].policy = CACHE_RANDOM;
+    struct cache *plain = cache_new(&k, false);
+    fake_append(&load, 0x1000, "\x48\x8b\x03", 3);
+    segments_translate(&load);
+    memset(r, 0, sizeof *r);
+    for (int n = 0; n < REFERENCES; n++) {
+        uint64_t page = rng_below(&g, n % 2000 < 1500 ? 60 : 100);
+        struct cache_ref ref = {.address = page << 12, .bytes = 1, .kind = CACHE_READ};
+        cache_run(plain, &ref, 1);
+        fake_access(&load.insns[0], (page << 12) + (rng_below(&g, 4000) & ~7ull), 3, false);
+        if (rng_below(&g, 5000) == 0)
+            model_forget_pages(0, NULL);
+    }
+    assert_int_equal(r->of[WIRE_TLB_MISSES], cache_counts(plain, 0)->misses[CACHE_READ]);
+    assert_true(r->of[WIRE_TLB_MISSES] > 10000);
+    cache_free(plain);
+}
+
 /* Four entries, each written in five cycles, one behind another: stores back to back, and after pauses. */
 static void write_buffer(void **state)
 {
@@ -142,9 +238,8 @@ static void write_buffer(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(direct_mapped),
-        cmocka_unit_test(three_levels),
-        cmocka_unit_test(write_buffer),
+        cmocka_unit_test(direct_mapped),     cmocka_unit_test(three_levels), cmocka_unit_test(code_direct_mapped),
+        cmocka_unit_test(code_three_levels), cmocka_unit_test(tlb),          cmocka_unit_test(write_buffer),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Interprocedural register allocation against what must hold of it on drawn call graphs, and register windows against
- * counts done by hand. */
+ * Interprocedural register allocation against what must hold of it on drawn call graphs, register windows against
+ * counts done by hand, and promotion against its definition and all that could be chosen. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -168,6 +168,146 @@ static void windows_overflow_where_calls_are_deep(void **unused)
     assert_true(t.overflows == 1000 && t.underflows == 1000);
 }
 
+/* ---- promotion ---- */
+
+enum { FUNCTIONS = 20, CANDIDATES = 12, CALLS = 26 };
+
+struct promotion {
+    struct regs_promotion_function functions[FUNCTIONS];
+    struct regs_arc arcs[CALLS];
+    uint32_t users[CANDIDATES][2];
+    struct regs_promotable variables[CANDIDATES];
+    struct regs_promotion p;
+};
+
+static void draw_promotion(struct rng *g, struct promotion *d)
+{
+    memset(d, 0, sizeof *d);
+    for (unsigned f = 0; f < FUNCTIONS; f++) {
+        d->functions[f].uses = (uint16_t)(rng_next(g) & rng_next(g) & rng_next(g));
+        d->functions[f].is_entered = rng_below(g, 12) == 0;
+        d->functions[f].returns_twice = rng_below(g, 20) == 0;
+        d->functions[f].is_unclear = rng_below(g, 30) == 0;
+    }
+    for (unsigned a = 0; a < CALLS; a++)
+        d->arcs[a] = (struct regs_arc){(uint32_t)rng_below(g, FUNCTIONS), (uint32_t)rng_below(g, FUNCTIONS), {0}};
+    for (unsigned v = 0; v < CANDIDATES; v++) {
+        d->users[v][0] = (uint32_t)rng_below(g, FUNCTIONS);
+        d->users[v][1] = (uint32_t)rng_below(g, FUNCTIONS);
+        d->variables[v] = (struct regs_promotable){1 + (double)rng_below(g, 50), d->users[v], 1 + rng_below(g, 2)};
+    }
+    d->p = (struct regs_promotion){d->functions, d->arcs,    d->variables, FUNCTIONS,
+                                   CALLS,        CANDIDATES, 0xf028,       (uint16_t)(rng_below(g, 2) << 9)};
+}
+
+/* Of variable v: registers that it may have by the definition; 0 and *why. */
+static uint16_t may_have(const struct promotion *d, unsigned v, bool *has_refusal)
+{
+    bool is_in[FUNCTIONS] = {false};
+    uint16_t uses = 0;
+    for (size_t i = 0; i < d->variables[v].function_count; i++)
+        is_in[d->users[v][i]] = true;
+    for (unsigned turn = 0; turn < FUNCTIONS; turn++)
+        for (unsigned a = 0; a < CALLS; a++)
+            is_in[d->arcs[a].caller] |= is_in[d->arcs[a].callee];
+    *has_refusal = false;
+    for (unsigned f = 0; f < FUNCTIONS; f++) {
+        const struct regs_promotion_function *fn = &d->functions[f];
+        uses |= is_in[f] ? fn->uses : 0;
+        *has_refusal |= is_in[f] && (fn->is_entered || fn->returns_twice || fn->is_unclear);
+    }
+    return *has_refusal ? 0 : (uint16_t)((d->p.kept | d->p.free) & ~uses);
+}
+
+/* The most weight that registers r.. can hold of what is not yet in one. */
+static double best(const uint16_t *may, const struct promotion *d, unsigned v, uint16_t taken)
+{
+    if (v == CANDIDATES)
+        return 0;
+    double most = best(may, d, v + 1, taken);
+    for (unsigned r = 0; r < REGS_PROMOTION_REGISTERS; r++)
+        if ((may[v] & ~taken) >> r & 1) {
+            double with = d->variables[v].weight + best(may, d, v + 1, taken | (uint16_t)(1u << r));
+            most = with > most ? with : most;
+        }
+    return most;
+}
+
+static void promotion_is_allowed_and_best(void **unused)
+{
+    (void)unused;
+    struct rng g = {11};
+    unsigned promoted = 0, refused[REGS_REFUSAL_COUNT] = {0};
+    for (unsigned turn = 0; turn < 300; turn++) {
+        struct promotion d;
+        struct regs_promoted out[CANDIDATES];
+        uint16_t may[CANDIDATES], taken = 0;
+        double weight = 0;
+        draw_promotion(&g, &d);
+        regs_promote(&d.p, out);
+        for (unsigned v = 0; v < CANDIDATES; v++) {
+            bool has_refusal;
+            may[v] = may_have(&d, v, &has_refusal);
+            refused[out[v].refusal]++;
+            if (out[v].refusal == REGS_PROMOTED) {
+                assert_true(may[v] >> out[v].reg & 1);
+                assert_false(taken >> out[v].reg & 1);
+                taken |= (uint16_t)(1u << out[v].reg);
+                weight += d.variables[v].weight;
+                promoted++;
+            } else if (out[v].refusal == REGS_REFUSED_BUSY) {
+                assert_true(!may[v] && !has_refusal);
+                assert_true(out[v].culprit == ID_NONE || d.functions[out[v].culprit].uses);
+            } else if (out[v].refusal == REGS_REFUSED_FEW) {
+                assert_true(may[v]);
+            } else {
+                const struct regs_promotion_function *fn = &d.functions[out[v].culprit];
+                assert_true(has_refusal);
+                assert_true(out[v].refusal == REGS_REFUSED_ENTERED ? fn->is_entered
+                            : out[v].refusal == REGS_REFUSED_TWICE ? fn->returns_twice
+                                                                   : fn->is_unclear);
+            }
+        }
+        assert_true(weight == best(may, &d, 0, 0));
+    }
+    assert_true(promoted > 100);
+    for (unsigned k = 0; k < REGS_REFUSAL_COUNT; k++)
+        assert_true(refused[k] > 10);
+}
+
+/* main calls work and a library's print; print uses all registers, and saves them. */
+static void who_saves_a_register_is_no_reason_unless_it_leads_to_the_variable(void **unused)
+{
+    (void)unused;
+    enum { MAIN, WORK, PRINT, HELP };
+    struct regs_promotion_function f[] = {{0x0001, false, false, false},
+                                          {0x0003, false, false, false},
+                                          {0xffff, false, false, false},
+                                          {0xffff, true, false, false}};
+    const struct regs_arc arcs[] = {{MAIN, WORK, {0}}, {WORK, PRINT, {0}}, {PRINT, HELP, {0}}, {PRINT, WORK, {0}}};
+    const uint32_t users[] = {WORK}, others[] = {PRINT};
+    const struct regs_promotable v[] = {{10, users, 1}, {20, others, 1}};
+    struct regs_promotion p = {f, arcs, v, 4, 3, 2, 0xf000, 0};
+    struct regs_promoted out[2];
+    regs_promote(&p, out);
+    assert_true(out[0].refusal == REGS_PROMOTED && out[0].reg == 15);
+    assert_true(out[1].refusal == REGS_REFUSED_BUSY && out[1].culprit == PRINT);
+    p.arc_count = 4; /* it calls back */
+    regs_promote(&p, out);
+    assert_true(out[0].refusal == REGS_REFUSED_BUSY && out[0].culprit == PRINT);
+    p.arc_count = 3;
+    f[MAIN].returns_twice = true;
+    regs_promote(&p, out);
+    assert_true(out[0].refusal == REGS_REFUSED_TWICE && out[0].culprit == MAIN);
+    p.kept = 0;
+    f[MAIN].returns_twice = false;
+    regs_promote(&p, out);
+    assert_true(out[0].refusal == REGS_REFUSED_BUSY && out[0].culprit == ID_NONE);
+    p.free = 1 << 9; /* nobody uses it, says the caller */
+    regs_promote(&p, out);
+    assert_true(out[0].refusal == REGS_PROMOTED && out[0].reg == 9);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -176,6 +316,8 @@ int main(void)
         cmocka_unit_test(measured_use_chooses_better),
         cmocka_unit_test(calls_through_pointers_save_what_they_may_reach),
         cmocka_unit_test(windows_overflow_where_calls_are_deep),
+        cmocka_unit_test(promotion_is_allowed_and_best),
+        cmocka_unit_test(who_saves_a_register_is_no_reason_unless_it_leads_to_the_variable),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,0 +1,244 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Records of a thread, one behind the other, into references: a part of a block is all there where its first word is,
+ * but for what is known only later, and a handler of a signal may come in between.
+ */
+#include "ld/trace/expand.h"
+
+static uint64_t load(const volatile uint64_t *at) { return __atomic_load_n(at, __ATOMIC_ACQUIRE); }
+
+/* ---- references ---- */
+
+static void flush(struct ld_trace_expand *x, const struct ld_trace_stream *s)
+{
+    if (x->ref_count && x->sim)
+        ld_trace_sim_refs(x->sim, &s->who, x->refs, x->ref_count);
+    else if (x->ref_count)
+        x->take(x->ctx, &s->who, x->refs, x->ref_count);
+    x->ref_count = 0;
+}
+
+static void add_ref(struct ld_trace_expand *x, const struct ld_trace_stream *s, uint64_t address, uint16_t bytes,
+                    uint8_t kind)
+{
+    if (x->ref_count == LD_TRACE_BATCH)
+        flush(x, s);
+    x->refs[x->ref_count++] = (struct cache_ref){
+        .address = address, .bytes = bytes, .kind = kind, .thread = (uint8_t)(s->who.number % CACHE_THREADS_MAX)};
+}
+
+static uint64_t address_of(const struct ld_trace_op *op, const uint64_t *values)
+{
+    return values[op->value] + values[op->value_more] + op->plus;
+}
+
+static void add_fetch(struct ld_trace_expand *x, const struct ld_trace_stream *s, const struct ld_trace_repeat *r)
+{
+    x->stats.made[CACHE_FETCH]++;
+    if (r->fetch_bytes)
+        add_ref(x, s, r->fetch + s->module->above, r->fetch_bytes, CACHE_FETCH);
+}
+
+/* Its operations, element by element. */
+static void repeat(struct ld_trace_expand *x, const struct ld_trace_stream *s, const struct ld_trace_part *part,
+                   const struct ld_trace_op *op, const uint64_t *values)
+{
+    const struct ld_trace_repeat *r = &part->repeats[op->repeat - 1];
+    uint64_t rest = values[r->rest], count = values[r->count] + (uint64_t)r->plus - rest;
+    for (uint64_t i = 0; i < count; i++) {
+        if (i)
+            add_fetch(x, s, r);
+        for (unsigned k = 0; k < r->ops; k++) {
+            add_ref(x, s, address_of(&op[k], values) + i * op[k].bytes, op[k].bytes, op[k].kind);
+            x->stats.made[op[k].kind]++;
+        }
+    }
+    if (count && !rest)
+        add_fetch(x, s, r);
+    if (x->sim) /* others go there past the batch */
+        flush(x, s);
+}
+
+static void give_ops(struct ld_trace_expand *x, const struct ld_trace_stream *s, const struct ld_trace_part *part,
+                     uint32_t from, uint32_t to, const uint64_t *values)
+{
+    if (x->sim && part->is_plain) {
+        ld_trace_sim_ops(x->sim, part->ops + from, part->ops + to, values);
+        return;
+    }
+    for (uint32_t k = from; k < to; k++) {
+        const struct ld_trace_op *op = &part->ops[k];
+        if (op->repeat) {
+            repeat(x, s, part, op, values);
+            k += part->repeats[op->repeat - 1].ops - 1u;
+        } else if (x->sim && !op->value_more) {
+            ld_trace_sim_ops(x->sim, op, op + 1, values);
+        } else if (x->sim) {
+            struct ld_trace_op whole = *op;
+            whole.plus += values[op->value_more];
+            ld_trace_sim_ops(x->sim, &whole, &whole + 1, values);
+        } else {
+            add_ref(x, s, address_of(op, values), op->bytes, op->kind);
+        }
+    }
+}
+
+/* As far as is known. */
+static void advance(struct ld_trace_expand *x, const struct ld_trace_stream *s, struct ld_trace_pending *p)
+{
+    uint32_t from = p->op;
+    while (p->op < p->part->op_count && p->part->ops[p->op].late <= p->late)
+        p->op++;
+    give_ops(x, s, p->part, from, p->op, p->values);
+}
+
+static bool is_done(const struct ld_trace_pending *p)
+{
+    return p->op == p->part->op_count && p->late == p->part->late_count;
+}
+
+/* It is not known to its end. */
+static void leave(struct ld_trace_expand *x, const struct ld_trace_pending *p)
+{
+    x->stats.torn++;
+    for (uint32_t k = p->op; k < p->part->op_count; k++)
+        x->undone[p->part->ops[k].kind] += !p->part->ops[k].repeat;
+}
+
+static void begin_pending(struct ld_trace_expand *x, struct ld_trace_stream *s, const struct ld_trace_part *part)
+{
+    if (s->depth == LD_TRACE_NESTED_MAX) {
+        leave(x, &s->nested[0]);
+        memmove(s->nested, s->nested + 1, sizeof s->nested - sizeof *s->nested);
+        s->depth--;
+    }
+    struct ld_trace_pending *p = &s->nested[s->depth++];
+    p->part = part;
+    p->op = 0;
+    p->late = 0;
+    memcpy(p->values, s->values, (LD_TRACE_VALUE_WORDS + part->entry_count) * sizeof *p->values);
+    advance(x, s, p);
+}
+
+/* What comes late stands right behind it, unless a handler came between. Returns how many words that are. */
+static inline unsigned take_all_late(struct ld_trace_stream *s, const struct ld_trace_part *part,
+                                     const volatile uint64_t *words)
+{
+    for (unsigned k = 0; k < part->late_count; k++) {
+        if (load(&words[2 * k]) != WIRE_TRACE_LATE + k)
+            return 0;
+        s->values[LD_TRACE_VALUE_WORDS + part->entry_count + k] = words[2 * k + 1];
+    }
+    return 2 * part->late_count;
+}
+
+/* With so many words behind the first that may be looked at. Returns how many more than its own it took. */
+static inline unsigned begin_part(struct ld_trace_expand *x, struct ld_trace_stream *s, struct ld_trace_part *part,
+                                  const volatile uint64_t *words, uint32_t room)
+{
+    unsigned late = 0;
+    part->runs++;
+    for (unsigned i = 0; i < part->entry_count; i++)
+        s->values[LD_TRACE_VALUE_WORDS + i] = words[i];
+    if (part->late_count && part->entry_count + 2u * part->late_count <= room)
+        late = take_all_late(s, part, words + part->entry_count);
+    if (part->late_count && !late)
+        begin_pending(x, s, part);
+    else if (x->sim && part->is_plain)
+        ld_trace_sim_ops(x->sim, part->ops, part->ops + part->op_count, s->values);
+    else
+        give_ops(x, s, part, 0, part->op_count, s->values);
+    return late;
+}
+
+static void take_late(struct ld_trace_expand *x, struct ld_trace_stream *s, unsigned number, uint64_t value)
+{
+    struct ld_trace_pending *p = s->depth ? &s->nested[s->depth - 1] : NULL;
+    if (!p || number != p->late || number >= p->part->late_count) {
+        x->stats.torn++;
+        return;
+    }
+    p->values[LD_TRACE_VALUE_WORDS + p->part->entry_count + p->late++] = value;
+    advance(x, s, p);
+    if (is_done(p))
+        s->depth--;
+}
+
+/* ---- records ---- */
+
+static struct ld_trace_part *part_of(const struct ld_trace_module *m, uint64_t at)
+{
+    if (at - m->lo >= m->span)
+        return NULL;
+    struct ld_trace_part *part = m->parts[at - m->lo];
+    return part ? part : ld_trace_program_part(m->program, at - m->above);
+}
+
+static bool is_known(const struct ld_trace_module *m, uint64_t at)
+{
+    return ld_trace_program_has(m->program, at - m->above);
+}
+
+/* How many words the record at `at` has, 0 if it is not all there. *part: of a block's. */
+static inline unsigned record_words(const struct ld_trace_module *m, const volatile uint64_t *w, uint32_t at,
+                                    uint64_t *first, struct ld_trace_part **part)
+{
+    unsigned n = 1;
+    *part = NULL;
+    if (at >= LD_TRACE_CHUNK_WORDS || !(*first = load(&w[at])))
+        return 0;
+    if (!(*first >> 63)) {
+        *part = part_of(m, *first);
+        n += *part ? (*part)->entry_count : 0;
+    } else if (*first != WIRE_TRACE_END) {
+        n = 2;
+    }
+    return at + n <= LD_TRACE_CHUNK_WORDS ? n : 0;
+}
+
+uint32_t ld_trace_extent(const struct ld_trace_stream *s, const volatile uint64_t *words, uint32_t at)
+{
+    struct ld_trace_part *part;
+    uint64_t first;
+    for (unsigned n; (n = record_words(s->module, words, at, &first, &part)); at += n)
+        if (first == WIRE_TRACE_END || first == WIRE_TRACE_SEGMENT)
+            return at + n;
+    return at;
+}
+
+enum ld_trace_stop ld_trace_give(struct ld_trace_expand *x, struct ld_trace_stream *s, const volatile uint64_t *words,
+                                 uint32_t *from, uint32_t end, uint64_t *segment)
+{
+    struct ld_trace_part *part;
+    uint64_t first;
+    uint32_t at = *from;
+    enum ld_trace_stop stop = LD_TRACE_OPEN;
+    if (x->sim)
+        ld_trace_sim_thread(x->sim, s->who.number);
+    for (unsigned n; at < end && stop == LD_TRACE_OPEN && (n = record_words(s->module, words, at, &first, &part));
+         at += n) {
+        if (part) {
+            n += begin_part(x, s, part, &words[at + 1], end - at - 1);
+        } else if (first == WIRE_TRACE_END) {
+            stop = LD_TRACE_END;
+        } else if (first == WIRE_TRACE_SEGMENT) {
+            *segment = words[at + 1];
+            stop = LD_TRACE_SEGMENT;
+        } else if (first >> 63) {
+            take_late(x, s, (unsigned)(first - WIRE_TRACE_LATE), words[at + 1]);
+        } else if (s->module->program) { /* what stands behind a hole, or a block that cannot be read */
+            x->stats.torn += !is_known(s->module, first);
+        } else {
+            x->stats.unknown++;
+        }
+    }
+    *from = at;
+    flush(x, s);
+    return stop;
+}
+
+void ld_trace_leave(struct ld_trace_expand *x, struct ld_trace_stream *s)
+{
+    while (s->depth)
+        leave(x, &s->nested[--s->depth]);
+}
