@@ -11,6 +11,7 @@
  * needs: funcs. fills: references.
  */
 #include "rewrite/instruments/references.h"
+#include "rewrite/instruments/registers.h"
 
 #include <stdlib.h>
 
@@ -72,15 +73,6 @@ static void add_sites(struct range *out, const struct x86_detail *d, bool stores
 
 /* ---- registers ---- */
 
-/* Unwinders of a signal that comes inside of a site need rbp, which frames are found by even where its value is dead
- * (before pop rbp); and if they go on to a caller, its registers that callees keep. */
-enum {
-    FRAME_REGISTERS = 1u << X86_RSP | 1u << X86_RBP,
-    MAY_BE_SAVED = 1u << X86_RAX | 1u << X86_RCX | 1u << X86_RDX | 1u << X86_RSI | 1u << X86_RDI | 0xfu << X86_R8
-};
-
-static uint16_t bit_of(uint8_t reg) { return reg < X86_GPR_COUNT ? (uint16_t)(1u << reg) : 0; }
-
 static uint16_t address_registers(const struct x86_detail *d)
 {
     uint16_t used = FRAME_REGISTERS;
@@ -89,25 +81,14 @@ static uint16_t address_registers(const struct x86_detail *d)
     return d->insn.props & X86_PROP_REP ? used | 1u << X86_RCX : used;
 }
 
-/* One that is free, else one that is saved. */
-static uint8_t take_register(struct rw_reference *r, uint16_t *free, uint16_t *others)
-{
-    uint16_t from = *free ? *free : *others;
-    uint8_t reg = (uint8_t)__builtin_ctz(from);
-    if (!*free)
-        r->saved[r->saves++] = reg;
-    *free &= (uint16_t) ~(1u << reg);
-    *others &= (uint16_t) ~(1u << reg);
-    return reg;
-}
-
-static void take_registers(struct rw_reference *r, struct cfg_live live, uint16_t used)
+static void choose_registers(struct rw_reference *r, struct cfg_live live, uint16_t used)
 {
     r->saves_flags = live.flags != 0;
-    uint16_t dead = live.gpr_dead | (r->saves_flags ? 1u << X86_RAX : 0);
-    uint16_t free = dead & (uint16_t)~used, others = MAY_BE_SAVED & (uint16_t) ~(used | dead);
-    r->entry = take_register(r, &free, &others);
-    r->address = take_register(r, &free, &others);
+    struct two_registers two = take_registers(live.gpr_dead | (r->saves_flags ? 1u << X86_RAX : 0), used);
+    r->entry = two.reg[0];
+    r->address = two.reg[1];
+    memcpy(r->saved, two.saved, sizeof r->saved);
+    r->saves = two.saves;
 }
 
 /* ---- all instructions ---- */
@@ -119,7 +100,7 @@ static void add_untold(struct range *out, const struct x86_detail *d, uint32_t i
     VEC_PUSH(&out->sites, ((struct rw_site){.addr = d->insn.addr, .flags = REWRITE_SITE_UNTOLD}));
     if (has_name(&d->insn, "prefetch"))
         return;
-    take_registers(&r, live, FRAME_REGISTERS);
+    choose_registers(&r, live, FRAME_REGISTERS);
     VEC_PUSH(&out->references, r);
 }
 
@@ -169,7 +150,7 @@ static void add_instruction(struct range *out, const struct cfg *c, uint32_t i, 
         .addr = addr, .insn = i, .first = (uint32_t)out->sites.len, .count = (uint8_t)d.access_count};
     r.is_range = (d.insn.props & X86_PROP_REP) != 0;
     r.is_rip = (d.insn.props & X86_PROP_RIPREL) != 0;
-    take_registers(&r, live, address_registers(&d));
+    choose_registers(&r, live, address_registers(&d));
     if ((opt->filter_shift || opt->sets.mask) && (r.count > 1 || has_long(&d, opt)) &&
         !r.saves) /* several calls in the cold part, of which each must find the stack moved */
         r.saved[r.saves++] = r.entry;

@@ -22,6 +22,7 @@
  */
 #include "wire/trace.h"
 #include "rewrite/instruments/operand.h"
+#include "rewrite/instruments/registers.h"
 
 #include <stdlib.h>
 
@@ -46,35 +47,17 @@ struct rw_traced {
 
 /* ---- registers ---- */
 
-/* As in references.c. */
-enum {
-    FRAME_REGISTERS = 1u << X86_RSP | 1u << X86_RBP,
-    MAY_BE_SAVED = 1u << X86_RAX | 1u << X86_RCX | 1u << X86_RDX | 1u << X86_RSI | 1u << X86_RDI | 0xfu << X86_R8
-};
-
-static uint16_t bit_of(uint8_t reg) { return reg < X86_GPR_COUNT ? (uint16_t)(1u << reg) : 0; }
-
-static uint8_t take_register(struct point *x, uint16_t *free, uint16_t *others)
-{
-    uint16_t from = *free ? *free : *others;
-    uint8_t reg = (uint8_t)__builtin_ctz(from);
-    if (!*free)
-        x->saved[x->saves++] = reg;
-    *free &= (uint16_t) ~(1u << reg);
-    *others &= (uint16_t) ~(1u << reg);
-    return reg;
-}
-
-static void take_registers(const struct rw *w, struct point *x, struct cfg_live live)
+static void choose_registers(const struct rw *w, struct point *x, struct cfg_live live)
 {
     uint16_t used = FRAME_REGISTERS;
     for (uint32_t k = x->words; k < x->words + x->count; k++)
         used |= bit_of(w->traced->words.data[k].base) | bit_of(w->traced->words.data[k].index);
     x->saves_flags = live.flags != 0;
-    uint16_t dead = live.gpr_dead & (uint16_t)~used;
-    uint16_t others = MAY_BE_SAVED & (uint16_t) ~(used | dead);
-    x->p = take_register(x, &dead, &others);
-    x->q = take_register(x, &dead, &others);
+    struct two_registers two = take_registers(live.gpr_dead & (uint16_t)~used, used);
+    x->p = two.reg[0];
+    x->q = two.reg[1];
+    memcpy(x->saved, two.saved, sizeof x->saved);
+    x->saves = two.saves;
 }
 
 /* ---- the code ---- */
@@ -278,7 +261,7 @@ static void add_point(struct finder *f, struct point x, const struct rewrite_tra
     x.words = (uint32_t)t->words.len;
     for (unsigned k = 0; k < x.count; k++)
         VEC_PUSH(&t->words, words[k]);
-    take_registers(f->w, &x, live);
+    choose_registers(f->w, &x, live);
     x.bytes = size_of(f->w, &x);
     if (t->of_insn[x.insn] == ID_NONE)
         t->of_insn[x.insn] = (uint32_t)t->points.len;
