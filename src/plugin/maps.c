@@ -37,7 +37,7 @@ struct space {                 /* of addresses: what its policy knows of it */
     uint32_t next_bin, *pages; /* pages: in each bin */
 };
 struct mapping {
-    const char *name;
+    char *name;
     enum policy policy;
     bool is_placed;    /* the kernel's functions are where placed.c has them */
     uint32_t reserved; /* bins for the kernel, the first ones; 0: its pages are where they are */
@@ -90,6 +90,7 @@ static void unmake(void)
 {
     for (size_t i = 0; i < the.all.len; i++) {
         struct mapping *m = &the.all.data[i];
+        free(m->name);
         cache_free(m->cache);
         filter_free(&m->code);
         filter_free(&m->data);

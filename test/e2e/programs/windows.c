@@ -172,10 +172,12 @@ static void patient(void)
     random_branches();
 }
 
+/* Long enough that the first snapshot would not come before main. */
 static void resigned(void)
 {
     wait_long();
-    blocked();
+    for (int k = 0; k < 5; k++)
+        blocked();
 }
 
 static void shared(void)
