@@ -39,6 +39,8 @@ static int read_headers(struct rel_object *o, uint32_t *names)
     if (!has_bytes(o, o->eh.e_shoff, sizeof zero))
         return refuse(o, "has no section headers");
     memcpy(&zero, o->bytes + o->eh.e_shoff, sizeof zero);
+    if (zero.sh_type != SHT_NULL)
+        return refuse(o, "has a section of number 0");
     uint64_t count = o->eh.e_shnum ? o->eh.e_shnum : zero.sh_size;
     *names = o->eh.e_shstrndx == SHN_XINDEX ? zero.sh_link : o->eh.e_shstrndx;
     if (count > o->size || !has_bytes(o, o->eh.e_shoff, count * sizeof zero) || *names >= count)
