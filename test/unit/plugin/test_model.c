@@ -95,20 +95,23 @@ static void config_of(const char *name, struct cache_config *out)
     machine_free(m);
 }
 
+static void with_machine(const char *name, void (*check)(const char *machine, struct cache_config *k))
+{
+    struct cache_config k;
+    config_of(name, &k);
+    check(name, &k);
+}
+
 static void direct_mapped(void **state)
 {
     (void)state;
-    struct cache_config k;
-    config_of("decstation-3100.machine", &k);
-    same_misses("decstation-3100.machine", &k);
+    with_machine("decstation-3100.machine", same_misses);
 }
 
 static void three_levels(void **state)
 {
     (void)state;
-    struct cache_config k;
-    config_of("zen5.machine", &k);
-    same_misses("zen5.machine", &k);
+    with_machine("zen5.machine", same_misses);
 }
 
 /* Translations of some instructions of two lines at most, without accesses, near each other and far, some in the same
@@ -162,19 +165,14 @@ static void same_fetches(const char *machine, struct cache_config *k)
 static void code_direct_mapped(void **state)
 {
     (void)state;
-    struct cache_config k;
-    config_of("decstation-3100.machine", &k);
-    same_fetches("decstation-3100.machine", &k);
-    config_of("decstation-5000.machine", &k);
-    same_fetches("decstation-5000.machine", &k);
+    with_machine("decstation-3100.machine", same_fetches);
+    with_machine("decstation-5000.machine", same_fetches);
 }
 
 static void code_three_levels(void **state)
 {
     (void)state;
-    struct cache_config k;
-    config_of("zen5.machine", &k);
-    same_fetches("zen5.machine", &k);
+    with_machine("zen5.machine", same_fetches);
 }
 
 /* ---- mappings ---- */
