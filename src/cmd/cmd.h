@@ -125,7 +125,7 @@ struct cmd_args {
     const char *disk;                           /* of monster run */
     bool calls;                                 /* likewise */
     const char *kernel, *figure, *profile;      /* of monster prepare and report */
-    const char *order;                          /* of monster report */
+    const char *order, *references;             /* of monster report */
     unsigned linker;                            /* enum monster_linker; of export the same, without bfd */
     unsigned form;                              /* of trace, and of ld-trace */
     uint64_t filter;                            /* of trace */

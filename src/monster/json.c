@@ -147,6 +147,36 @@ static void put_processes(struct json *j, const struct monster_result *r)
     json_array_end(j);
 }
 
+static const char *kind_of(char letter)
+{
+    static const char letters[] = {
+#define KIND(id, letter, name) letter,
+#include "wire/kinds.def"
+#undef KIND
+    };
+    static const char *const names[] = {
+#define KIND(id, letter, name) name,
+#include "wire/kinds.def"
+#undef KIND
+    };
+    const char *at = letter ? memchr(letters, letter, sizeof letters) : NULL;
+    return at ? names[at - letters] : NULL;
+}
+
+static void put_reached(struct json *j, const struct monster_entry *e)
+{
+    const char *kind = kind_of(e->kind);
+    if (!kind) {
+        json_null(j, "kind");
+        json_null(j, "reached");
+        json_null(j, "bytes");
+        return;
+    }
+    json_str(j, "kind", kind);
+    json_hex(j, "reached", e->reached);
+    json_u64(j, "bytes", e->bytes);
+}
+
 static void put_trace(struct json *j, const struct monster_program *p)
 {
     json_u64(j, "trace_lost", p->trace_lost);
@@ -160,6 +190,7 @@ static void put_trace(struct json *j, const struct monster_program *p)
         json_u64(j, "pid", e->pid);
         json_str(j, "state", e->state);
         json_str(j, "pattern", e->pattern);
+        put_reached(j, e);
         json_object_end(j);
     }
     json_array_end(j);

@@ -39,6 +39,9 @@ struct monster_counter { /* of a state machine */
 struct monster_entry { /* of a trace */
     uint64_t instructions, pc, pid, address;
     const char *state, *pattern;
+    char kind; /* letters of wire/kinds.def; 0: a file of an older mtool does not tell, nor the next two */
+    uint64_t reached;
+    unsigned bytes;
 };
 struct monster_program {
     const char *name;
@@ -137,6 +140,12 @@ enum monster_linker { MONSTER_LLD, MONSTER_GOLD, MONSTER_BFD };
  * calls were counted, there is no such program, it has no symbols. */
 int monster_put_order(const struct monster_result *r, const char *program, enum monster_linker linker,
                       struct strbuf *out);
+
+/* ---- references.c ---- */
+
+/* What the trace of a state machine has, as lines of valgrind's lackey. 0, or -1 after one line: there is no such
+ * machine, or its trace has no references. */
+int monster_put_references(const struct monster_result *r, const char *program, struct strbuf *out);
 
 /* ---- run.c ---- */
 

@@ -154,6 +154,9 @@ static int take_trace(struct reader *p, char *rest)
     e.address = take_number(&rest, 16);
     e.state = arena_strdup(p->r->arena, take_word(&rest));
     e.pattern = arena_strdup(p->r->arena, take_word(&rest));
+    e.kind = *take_word(&rest);
+    e.reached = take_number(&rest, 16);
+    e.bytes = (unsigned)take_number(&rest, 10);
     VEC_PUSH(&last_program(p)->trace, e);
     return 0;
 }

@@ -15,6 +15,7 @@
 
 #define NO_PAGE UINT64_MAX
 enum { MEMO_PAGES = 4096, PAGE_SHIFT = 12, WORD = 8, BUFFER_MAX = 256, TLB_PLACES = 1024 };
+enum { SEGMENT_LINES_MAX = 64 }; /* bits of `joined` */
 
 bool model_is_wanted, model_missed_data, model_missed_tlb;
 struct machine *model_machine;
@@ -313,7 +314,8 @@ void model_append(struct segment *s, unsigned at, size_t len)
     uint64_t base = settings.is_virtual ? s->vaddr : s->physical, begin = base >> the.code.shift;
     uint64_t first = ((base + at) >> the.code.shift) - begin, last = ((base + at + len - 1) >> the.code.shift) - begin;
     bool is_first_there = !at || first != ((base + at - 1) >> the.code.shift) - begin;
-    for (uint64_t line = first + 1; line <= last && is_first_there && line < 64; line++)
+    /* in its first line another one may have been before it, in the others none */
+    for (uint64_t line = first + (is_first_there ? 1 : 2); line <= last && line < SEGMENT_LINES_MAX; line++)
         s->joined |= 1ull << line;
 }
 
@@ -321,35 +323,41 @@ bool model_missed_fetch(const struct segment *s, unsigned at, size_t len)
 {
     uint64_t base = settings.is_virtual ? s->vaddr : s->physical, begin = base >> the.code.shift;
     uint64_t first = ((base + at) >> the.code.shift) - begin, last = ((base + at + len - 1) >> the.code.shift) - begin;
-    for (uint64_t k = first; k <= last && k < 64; k++)
+    for (uint64_t k = first; k <= last && k < SEGMENT_LINES_MAX; k++)
         if (the.missed_lines >> k & 1)
             return true;
     return false;
 }
 
+bool model_has_room(const struct segment *s, size_t len)
+{
+    uint64_t base = settings.is_virtual ? s->vaddr : s->physical;
+    return ((base + s->bytes + len - 1) >> the.code.shift) - (base >> the.code.shift) < SEGMENT_LINES_MAX;
+}
+
 /* All instructions of the segment are known. */
 void model_finish(struct segment *s) { s->is_fetched = the.code.last && !model_leaves_out(s->is_kernel); }
 
-/* The lines of a segment, of which one may not be the last that was used of its set. Whether all were. */
+/* The lines of a segment, of which one may not be the last that was used of its set. Whether all were. An instruction
+ * in several lines misses once, whichever of them it lacks, and waits for each. */
 static bool fetch_lines(struct segment *s)
 {
     uint64_t base = settings.is_virtual ? s->vaddr : s->physical, line = base >> the.code.shift;
     uint64_t last = (base + s->bytes - 1) >> the.code.shift;
-    unsigned before = 0;
+    unsigned before = 0; /* levels that the instruction missed in its lines before this one */
     bool had_all = true;
     for (unsigned k = 0; line <= last; line++, k++) {
-        if (filter_has(&the.code, line)) {
+        if (!(s->joined >> k & 1))
             before = 0;
+        if (filter_has(&the.code, line))
             continue;
-        }
         unsigned missed = reach(line << the.code.shift, 1, CACHE_FETCH, &the.code);
-        unsigned counted = k < 64 && s->joined >> k & 1 ? missed & ~before : missed;
-        if (counted)
-            count_misses(s->row, counted, 1, WIRE_FETCH_MISSES);
-        the.missed_lines |= (uint64_t)(missed && k < 64) << (k & 63);
+        if (missed & ~before)
+            count_misses(s->row, missed & ~before, 1, WIRE_FETCH_MISSES);
+        the.missed_lines |= (uint64_t)(missed != 0) << k;
         if (missed)
             model_stall(s->row, s->is_kernel, WIRE_STALL_FETCH, the.penalty[1][missed]);
-        before = missed;
+        before |= missed;
         had_all = false;
     }
     return had_all;

@@ -143,10 +143,11 @@ extern struct machine *model_machine;
 int model_make(void); /* in place of what an earlier call made; -1 after one line */
 /* An instruction more is in the segment, `at` bytes behind its begin. */
 void model_append(struct segment *s, unsigned at, size_t len);
-void model_finish(struct segment *s);                /* it has all its instructions */
-bool model_leaves_out(bool is_kernel);               /* references of that mode reach no cache */
-bool model_is_quick(bool is_kernel, bool is_modify); /* of a site */
-void model_forget_space(void);                       /* system_space is another */
+bool model_has_room(const struct segment *s, size_t len); /* for an instruction of so many bytes more */
+void model_finish(struct segment *s);                     /* it has all its instructions */
+bool model_leaves_out(bool is_kernel);                    /* references of that mode reach no cache */
+bool model_is_quick(bool is_kernel, bool is_modify);      /* of a site */
+void model_forget_space(void);                            /* system_space is another */
 void model_segment(unsigned vcpu, void *segment);
 void model_segment_and_count(unsigned vcpu, void *segment);
 void model_access(unsigned vcpu, qemu_plugin_meminfo_t info, uint64_t vaddr, void *site);

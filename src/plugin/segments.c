@@ -130,7 +130,8 @@ void segments_translate(struct qemu_plugin_tb *tb)
             plugin_mark(insn, i.mark);
         if (!i.is_counted)
             continue;
-        if (s && (s->may_fault || s->operations + i.operations > SEGMENT_OPERATIONS_MAX)) {
+        if (s && (s->may_fault || s->operations + i.operations > SEGMENT_OPERATIONS_MAX ||
+                  (model_is_wanted && !model_has_room(s, len)))) {
             finish(s, first);
             s = NULL;
         }

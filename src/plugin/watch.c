@@ -9,13 +9,15 @@
 
 #include "states/states.h"
 
+enum { PAGE_SHIFT = 12 };
+
 bool watch_is_wanted;
 
 struct watched {
     struct states_program *program;
     struct states_machine *machine;
     uint64_t processes; /* patterns whose process runs */
-    bool needs_all, needs_accesses, asks_physical;
+    bool needs_all, needs_accesses, asks_physical, traces;
 };
 struct watch {    /* of an instruction, one machine */
     size_t which; /* of the machines */
@@ -27,7 +29,8 @@ struct site_watch {
     uint64_t pc;
     unsigned at, index; /* bytes and instructions of the segment before it */
     size_t len;
-    bool reaches;
+    bool reaches, is_modify;
+    bool is_traced; /* by one of the machines */
     struct watch *first;
 };
 struct pending {
@@ -68,6 +71,7 @@ static int read_program(const char *path)
     w.machine = states_new(w.program);
     w.needs_all = states_needs_all(w.program, false);
     w.needs_accesses = states_needs_all(w.program, true);
+    w.traces = states_traces(w.program);
     for (size_t i = 0; i < w.program->patterns.len; i++)
         w.asks_physical |= w.program->patterns.data[i].has_physical;
     VEC_PUSH(&all, w);
@@ -115,6 +119,7 @@ void watch_instruction(struct qemu_plugin_insn *insn, const struct insn *i, stru
     bool reaches = i->x.loads || i->x.stores || i->mix[WIRE_SYSTEM - WIRE_NOPS];
     site.index = s->instructions - 1u;
     site.reaches = reaches;
+    site.is_modify = i->is_modify;
     for (size_t k = 0; k < all.len; k++) {
         struct states_masks m = states_match(all.data[k].program, &place);
         if (!reaches)
@@ -124,6 +129,7 @@ void watch_instruction(struct qemu_plugin_insn *insn, const struct insn *i, stru
         struct watch *w = ARENA_NEW(arena, struct watch);
         *w = (struct watch){.which = k, .masks = m, .next = site.first};
         site.first = w;
+        site.is_traced |= all.data[k].traces;
     }
     if (site.first) {
         struct pending p = {insn, ARENA_NEW(arena, struct site_watch)};
@@ -156,6 +162,9 @@ static void on_instruction(unsigned vcpu, void *site)
         e.missed_fetch = model_missed_fetch(s->segment, s->at, s->len);
     /* the addition for the segment comes behind what hangs on its first instruction */
     struct states_now now = now_of(s, s->index ? s->segment->instructions - s->index : 0, 0);
+    now.kind = STATES_FETCH;
+    now.reached = s->at + (settings.is_virtual ? s->segment->vaddr : s->segment->physical);
+    now.bytes = (uint16_t)s->len;
     for (const struct watch *w = s->first; w; w = w->next) {
         struct watched *m = &all.data[w->which];
         uint64_t matched = w->masks.sure;
@@ -172,6 +181,25 @@ static uint64_t physical_of(qemu_plugin_meminfo_t info, uint64_t vaddr)
     return h ? qemu_plugin_hwaddr_phys_addr(h) : UINT64_MAX;
 }
 
+/* The access as the caches have it (access_any). */
+static void describe_access(const struct site_watch *s, qemu_plugin_meminfo_t info, uint64_t vaddr,
+                            struct states_now *now)
+{
+    struct qemu_plugin_hwaddr *h = qemu_plugin_get_hwaddr(info, vaddr);
+    uint64_t left = (1u << PAGE_SHIFT) - (vaddr & ((1u << PAGE_SHIFT) - 1));
+    bool stores = qemu_plugin_mem_is_store(info);
+    if (!h || qemu_plugin_hwaddr_is_io(h))
+        now->kind = STATES_DEVICE;
+    else if (stores)
+        now->kind = s->is_modify ? STATES_MODIFIED : STATES_STORE;
+    else
+        now->kind = s->is_modify ? STATES_MODIFY : STATES_LOAD;
+    now->bytes = (uint16_t)(1u << qemu_plugin_mem_size_shift(info));
+    if (!settings.is_virtual)
+        now->bytes = (uint16_t)min_u64(now->bytes, left);
+    now->reached = settings.is_virtual || !h ? vaddr : qemu_plugin_hwaddr_phys_addr(h);
+}
+
 static void on_access(unsigned vcpu, qemu_plugin_meminfo_t info, uint64_t vaddr, void *site)
 {
     const struct site_watch *s = site;
@@ -183,6 +211,8 @@ static void on_access(unsigned vcpu, qemu_plugin_meminfo_t info, uint64_t vaddr,
     e.missed_data = model_is_wanted && model_missed_data;
     e.missed_tlb = model_is_wanted && model_missed_tlb;
     struct states_now now = now_of(s, 1, vaddr);
+    if (s->is_traced)
+        describe_access(s, info, vaddr, &now);
     for (const struct watch *w = s->first; w; w = w->next) {
         struct watched *m = &all.data[w->which];
         uint64_t matched = w->masks.access;
@@ -236,14 +266,20 @@ void watch_end(void)
 
 static void write_trace(FILE *f, const struct watched *w)
 {
+    static const char letters[] = {
+#define KIND(id, letter, name) letter,
+#include "wire/kinds.def"
+#undef KIND
+    };
     size_t count;
     uint64_t lost;
     const struct states_entry *e = states_trace(w->machine, &count, &lost);
     fprintf(f, "traced %zu %llu\n", count, (unsigned long long)lost);
     for (size_t i = 0; i < count; i++)
-        fprintf(f, "trace %llu %llx %llu %llx %s %s\n", (unsigned long long)e[i].instructions,
+        fprintf(f, "trace %llu %llx %llu %llx %s %s %c %llx %u\n", (unsigned long long)e[i].instructions,
                 (unsigned long long)e[i].pc, (unsigned long long)e[i].pid, (unsigned long long)e[i].address,
-                w->program->states.data[e[i].state].name, w->program->patterns.data[e[i].pattern].name);
+                w->program->states.data[e[i].state].name, w->program->patterns.data[e[i].pattern].name,
+                letters[e[i].kind], (unsigned long long)e[i].reached, e[i].bytes);
 }
 
 void watch_write(FILE *f)

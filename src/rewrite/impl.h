@@ -21,8 +21,9 @@ enum rw_form {
     RW_FORM_COUNT,
     RW_FORM_LOOP_ENTER = RW_FORM_COUNT, /* no counter in line: what stands around a counted loop (induction.c) */
     RW_FORM_LOOP_LEAVE,
-    RW_FORM_INDIRECT, /* a call of the runtime in front of a call through a pointer (calls.c) */
-    RW_FORM_CLOCK     /* a call of the runtime that looks at the clock (clocks.c) */
+    RW_FORM_INDIRECT,                  /* a call of the runtime in front of a call through a pointer (calls.c) */
+    RW_FORM_VECTOR = RW_FORM_INDIRECT, /* of counters: paddq xmm,[rip+d], which changes nothing else (promote.c) */
+    RW_FORM_CLOCK                      /* a call of the runtime that looks at the clock (clocks.c) */
 };
 /* How, in a byte: the form, the register of RW_FORM_REG, and whether the counter is the thread's own. */
 static inline uint8_t rw_how(enum rw_form form, unsigned reg, unsigned gs)
@@ -47,6 +48,20 @@ struct rw_step {      /* induction.c: a block counted at its loop's entry and ex
     uint8_t reg, gs;
     uint16_t done; /* bytes of the block up to the end of the instruction that changes the register */
 };
+
+struct rw_promoted {         /* promote.c: a loop whose counters are in vector registers while it is under way */
+    uint32_t header;         /* block */
+    uint32_t counter, count; /* the first, which is even, and how many: each has half a register, in their order */
+};
+enum { RW_VECTOR_FIRST = 8, RW_VECTORS = 8 }; /* registers that may hold counters: xmm8 to xmm15 */
+/* Of a mask of those that are free, the k-th: its number counted from RW_VECTOR_FIRST. */
+static inline unsigned rw_vector_at(uint8_t free, unsigned k)
+{
+    unsigned r = 0;
+    for (; r < RW_VECTORS && (!(free >> r & 1) || k--); r++)
+        ;
+    return r;
+}
 
 struct rw_func {
     uint64_t addr_new;             /* layout */
@@ -133,8 +148,11 @@ struct rw {
     uint32_t *table_new;                                    /* plan: [cfg->tables.len] -> tables */
     struct map ref_table;                                   /* plan: instruction id -> tables */
 
-    struct rw_place *place;        /* place: [blocks] */
-    VEC(struct rw_step) steps;     /* place: in the order of blocks */
+    struct rw_place *place;           /* place: [blocks] */
+    VEC(struct rw_step) steps;        /* place: in the order of blocks */
+    VEC(struct rw_promoted) promoted; /* place: in the order of counters */
+    uint32_t *promoted_of;            /* place: [blocks] of these, ID_NONE none; NULL: there are none at all */
+    uint8_t vectors;                  /* place: mask of registers that they may use */
     bool *is_joined;               /* place: [blocks] some edge comes from elsewhere than itself and the block before */
     uint8_t *edge_how, *enter_how; /* place: of counters on edges and entrances */
 
@@ -241,6 +259,7 @@ void rw_weigh(struct rw_flow *f, uint32_t func); /* a function that has blocks *
 uint16_t rw_weight(const struct rw_flow *f,
                    const struct rw_arc *a); /* of an arc that leaves, or leads to, a block of the one weighed last */
 void rw_feedback(struct rw *w);             /* feedback.c */
+double rw_feedback_count(uint16_t scaled);  /* about so often: of feedback_block and its like */
 void rw_place(struct rw *w);
 void rw_layout_functions(struct rw *w); /* each by itself: sizes, offsets, labels */
 void rw_layout(struct rw *w);
@@ -365,6 +384,12 @@ bool rw_induction(const struct rw *w, uint32_t block, struct rw_step *out);
 void rw_put_step_enter(const struct rw *w, uint8_t *at, uint64_t addr, uint32_t block);
 void rw_put_step_leave(const struct rw *w, uint8_t *at, uint64_t addr, uint32_t block);
 
+/* promote.c */
+void rw_promote(struct rw *w);
+unsigned rw_vector_bytes(uint8_t how);
+void rw_put_vector(const struct rw *w, const struct rw_fragment *f, uint8_t *at, uint64_t addr);
+void rw_insert_vectors(const struct rw *w, uint32_t edge, struct rw_fragments *out);
+
 /* blob.c: the runtime */
 uint64_t rw_blob_bytes(void);
 uint64_t rw_dynamic_init(const struct rw *w);      /* write.c: DT_INIT of the original, 0 none */
@@ -398,7 +423,9 @@ enum {
     RW_DATA_BYTES = 4096,
     RW_DATA_EARLY = 0,
     RW_DATA_COUNTING = 16,
-    RW_DATA_DYNAMIC = 64
+    RW_DATA_DYNAMIC = 64,
+    RW_DATA_ONES_BYTES = 32, /* what is added to counters in vector registers: right in front of the counters */
+    RW_DATA_ONES = RW_DATA_BYTES - RW_DATA_ONES_BYTES
 }; /* the runtime's words in front of the counters */
 
 #endif

@@ -219,7 +219,8 @@ uint64_t rewrite_take_back(const struct rewrite_copies *copies, struct observed_
 struct rewrite_side_exit {
     uint64_t before_counters; /* bytes from its instruction to the module's first counter */
     int64_t count;
-    uint64_t regs[16]; /* sums of what registers held there, in the order of their numbers */
+    uint64_t regs[16];    /* sums of what registers held there, in the order of their numbers */
+    uint64_t vectors[16]; /* of xmm8 to xmm15, two halves each, the lower first */
 };
 struct rewrite_side_exits {
     const struct rewrite_side_exit *data;

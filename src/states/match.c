@@ -131,6 +131,18 @@ uint64_t states_processes(const struct states_program *p, const char *process)
     return out;
 }
 
+bool states_traces(const struct states_program *p)
+{
+    for (size_t s = 0; s < p->states.len; s++)
+        for (size_t i = 0; i < p->states.data[s].transitions.len; i++) {
+            const struct states_transition *t = &p->states.data[s].transitions.data[i];
+            for (unsigned k = 0; k < t->action_count; k++)
+                if (t->actions[k].what == STATES_KEEP)
+                    return true;
+        }
+    return false;
+}
+
 bool states_needs_all(const struct states_program *p, bool accesses)
 {
     for (size_t s = 0; s < p->states.len; s++)

@@ -62,7 +62,15 @@ void states_delete(struct states_machine *m)
 
 static void keep(struct states_machine *m, unsigned pattern, const struct states_now *now)
 {
-    struct states_entry e = {now->instructions, now->pc, now->address, now->pid, m->now.state, (uint16_t)pattern};
+    struct states_entry e = {.instructions = now->instructions,
+                             .pc = now->pc,
+                             .address = now->address,
+                             .pid = now->pid,
+                             .reached = now->reached,
+                             .state = m->now.state,
+                             .pattern = (uint16_t)pattern,
+                             .bytes = now->bytes,
+                             .kind = now->kind};
     if (!m->is_triggered)
         return;
     if (m->trace.len < m->p->trace_max)

@@ -131,21 +131,31 @@ uint64_t states_decide(const struct states_program *p, uint64_t maybe, bool is_a
 uint64_t states_processes(const struct states_program *p, const char *process);
 /* Transitions that look for what does not match need every instruction: whether there are any, of accesses too. */
 bool states_needs_all(const struct states_program *p, bool accesses);
+bool states_traces(const struct states_program *p); /* some transition of it keeps events */
 
 /* ---- run.c ---- */
 
+enum states_kind { /* of an event, for the trace */
+#define KIND(id, letter, name) STATES_##id,
+#include "wire/kinds.def"
+#undef KIND
+};
 struct states_now {
     uint64_t instructions; /* completed before this event */
     double cycles;
     uint64_t pc, address, pid;
+    uint64_t reached; /* where the caches are reached, and how many bytes there; of machines that trace alone */
+    uint16_t bytes;
+    uint8_t kind; /* enum states_kind */
 };
 struct states_timer {
     uint64_t instructions, intervals, least, most; /* instructions; least and most: of an interval */
     double cycles;
 };
 struct states_entry {
-    uint64_t instructions, pc, address, pid;
-    uint16_t state, pattern;
+    uint64_t instructions, pc, address, pid, reached;
+    uint16_t state, pattern, bytes;
+    uint8_t kind;
 };
 struct states_machine; /* opaque; of a program, which must last */
 struct states_machine *states_new(const struct states_program *p);

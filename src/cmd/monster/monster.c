@@ -147,23 +147,33 @@ static int put(const struct cmd_args *a, struct monster_result *const *r, size_t
 
 static int check_report(const struct cmd_args *a)
 {
-    bool writes = a->profile || (a->order && a->output);
+    bool writes = a->profile || ((a->order || a->references) && a->output);
     if (a->force && !writes)
         return diag_error("monster report: --force is about the file of --profile or --output");
-    if (a->profile && (a->json || a->figure || a->order || a->rest_count > 1))
+    if (a->profile && (a->json || a->figure || a->order || a->references || a->rest_count > 1))
         return diag_error("monster report: --profile is of one FILE, and prints nothing");
-    if (!a->order && (a->output || a->linker))
-        return diag_error("monster report: --output and --linker are about --order");
-    if (a->order && (a->json || a->figure || a->all || a->top || a->rest_count > 1))
+    if (a->output && !a->order && !a->references)
+        return diag_error("monster report: --output is about --order and --references");
+    if (a->linker && !a->order)
+        return diag_error("monster report: --linker is about --order");
+    bool others = a->json || a->figure || a->all || a->top || a->rest_count > 1;
+    if (a->order && (others || a->references))
         return diag_error("monster report: --order is of one FILE, in the form that a linker reads");
-    return a->order && a->output ? cmd_place_check("monster report", a->output, a->rest[0], a->force) : 0;
+    if (a->references && others)
+        return diag_error("monster report: --references is of one FILE, in the form of valgrind's lackey");
+    return a->output ? cmd_place_check("monster report", a->output, a->rest[0], a->force) : 0;
 }
 
-static int put_order(const struct cmd_args *a)
+/* An order for a linker, or references. */
+static int put_for_others(const struct cmd_args *a)
 {
     struct strbuf out = {0};
     struct monster_result *r = monster_read(a->rest[0]);
-    int rc = r ? monster_put_order(r, a->order, (enum monster_linker)a->linker, &out) : -1;
+    int rc = -1;
+    if (r && a->order)
+        rc = monster_put_order(r, a->order, (enum monster_linker)a->linker, &out);
+    else if (r)
+        rc = monster_put_references(r, a->references, &out);
     if (r)
         monster_free(r);
     if (rc == 0)
@@ -195,8 +205,8 @@ int cmd_monster_report(const struct cmd_args *a)
     struct strbuf out = {0};
     if (check_report(a) < 0)
         return CMD_UNUSABLE;
-    if (a->order)
-        return put_order(a);
+    if (a->order || a->references)
+        return put_for_others(a);
     if (a->profile)
         return write_profile(a);
     size_t count = (size_t)a->rest_count, n = 0;

@@ -68,6 +68,10 @@ struct spied_program {
 void spied_take(void *ctx, const struct launch_chunk *c);       /* stream.c: what the program hands over, */
 void spied_take_piece(void *ctx, const struct launch_chunk *c); /* in the order in which it is simulated, */
 void spied_take_again(void *ctx, const struct launch_chunk *c); /* and in the second one */
+/* filter.c: what s's copies leave out. TLBs that nobody asked for are taken out of s's caches: they alone would need
+ * each reference. */
+void spied_leave_out_tlbs(struct spied_program *s);
+void spied_choose_filter(struct spied_program *s, bool has_threads);
 /* samples.c. Options: 0, or an exit status after one line. */
 int spied_check_samples(const struct cmd_args *a);
 void spied_plan_samples(struct spied_program *s, const struct launch_result *counted);

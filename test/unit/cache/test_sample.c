@@ -2,6 +2,7 @@
  * Windows and some sets against the full simulation of the same stream: what is certain, and whether intervals hold the
  * truth. */
 #include "cache/cache.h"
+#include "cache/windows/ages.h"
 
 #include <math.h>
 #include <setjmp.h>
@@ -117,7 +118,7 @@ static void test_generations(void **unused)
     assert_true(fabs(e.generations - 98.0 / 2) < 1e-9);
     assert_true(cache_estimate_cell(c, 0, 8).unknown == 3);
     assert_true(isnan(cache_estimate_cell(c, 0, 8).mu_own));
-    assert_true(fabs(e.misses - (3 * 99 + 3 * 31.0 / 40)) < 1e-9);
+    assert_true(fabs(e.misses - (3 * 99 + 3 * e.part)) < 1e-9);
     cache_free(c);
 }
 
@@ -366,6 +367,56 @@ static void test_stand_for(void **unused)
     cache_free(c);
 }
 
+/* By hand. Of age 3 (8 to 15): nothing older but half of one; of age 2: these too; of age 0: all. */
+static void test_ages(void **unused)
+{
+    (void)unused;
+    struct ages a = {.hits = {[3] = 6}, .misses = {[3] = 2, [2] = 4}, .firsts = {[3] = 5, [1] = 2}};
+    double p[AGES];
+    ages_solve(&a, p);
+    double three = (0.5 + 1) / (1 + 4), two = (0.5 + 2 + 5 * three + 2) / (1 + 8 + 5 + 2);
+    assert_true(p[AGES - 1] == 0.5 && p[4] == 0.5);
+    assert_true(fabs(p[3] - three) < 1e-12 && fabs(p[2] - two) < 1e-12);
+    assert_true(fabs(p[0] - (0.5 + 2 + 5 * three + 4 + 2 * p[1]) / (1 + 8 + 5 + 4 + 2)) < 1e-12);
+    assert_true(age_of(0) == 0 && age_of(1) == 0 && age_of(8) == 3 && age_of(15) == 3 && age_of(UINT32_MAX) == 31);
+}
+
+/* What hits, or misses, all the time is told so, where half of what is unknown would be far off. */
+static void test_unknown_are_told(void **unused)
+{
+    (void)unused;
+    enum { LENGTH = 20000 };
+    static const char *const specs[] = {"64K/64/1", "64K/64/8", "8K/64/8+64K/64/8", "64K/64/8:plru"};
+    static const struct {
+        uint64_t bytes; /* that are gone through, in order or in none */
+        bool in_order;
+        double least, most; /* of the unknown ones that miss */
+    } streams[] = {
+        {32 << 10, true, 0, 0.05}, {32 << 10, false, 0, 0.05}, {1 << 20, true, 0.9, 1}, {1 << 20, false, 0.8, 1}};
+    for (size_t k = 0; k < ARRAY_LEN(specs) * ARRAY_LEN(streams); k++) {
+        struct cache_config config;
+        size_t nth = k % ARRAY_LEN(streams);
+        assert_int_equal(cache_parse(specs[k / ARRAY_LEN(streams)], &config), 0);
+        state = 3;
+        for (size_t i = 0; i < COUNT; i++) {
+            uint64_t at = streams[nth].in_order ? i * 32 : chance(streams[nth].bytes / 32) * 32;
+            refs[i] = (struct cache_ref){i % 4 ? 1 << 24 : at % streams[nth].bytes, i % 4 ? 0 : 1, 4, CACHE_READ, 0};
+        }
+        struct cache *c = cache_new(&config, true);
+        for (size_t begin = 0; begin + LENGTH <= COUNT; begin += 10 * LENGTH) {
+            cache_window_begin(c);
+            cache_run(c, refs + begin, LENGTH);
+            cache_window_end(c, 10);
+        }
+        struct cache_estimate e = cache_estimate(c, config.count - 1),
+                              cell = cache_estimate_cell(c, config.count - 1, 1);
+        assert_true(e.unknown > 0 && e.part >= streams[nth].least && e.part <= streams[nth].most);
+        assert_true(fabs(e.misses - e.known - e.part * e.unknown) < 1e-6 * e.unknown);
+        assert_true(cell.part >= streams[nth].least && cell.part <= streams[nth].most);
+        cache_free(c);
+    }
+}
+
 /* A cell of whose code windows have half as much as they should counts twice, in its level too. */
 static void test_factors(void **unused)
 {
@@ -395,11 +446,17 @@ static void test_factors(void **unused)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_whole),           cmocka_unit_test(test_generations),
-        cmocka_unit_test(test_unknown),         cmocka_unit_test(test_intervals),
-        cmocka_unit_test(test_parts_are_exact), cmocka_unit_test(test_intervals_of_parts),
-        cmocka_unit_test(test_parts_refused),   cmocka_unit_test(test_passed_by),
-        cmocka_unit_test(test_stand_for),       cmocka_unit_test(test_factors)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_ages),
+                                       cmocka_unit_test(test_unknown_are_told),
+                                       cmocka_unit_test(test_whole),
+                                       cmocka_unit_test(test_generations),
+                                       cmocka_unit_test(test_unknown),
+                                       cmocka_unit_test(test_intervals),
+                                       cmocka_unit_test(test_parts_are_exact),
+                                       cmocka_unit_test(test_intervals_of_parts),
+                                       cmocka_unit_test(test_parts_refused),
+                                       cmocka_unit_test(test_passed_by),
+                                       cmocka_unit_test(test_stand_for),
+                                       cmocka_unit_test(test_factors)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -116,6 +116,45 @@ static void figures(void **state)
     monster_free(r);
 }
 
+/* Traces of two machines, the second one's as an older mtool wrote them. */
+static const char traced[] = "mtool-monster 1\nversion 0\nkernel 6.1\nshift 0\ncommand /bin/x\nend 0 0\nclock 100\n"
+                             "program all\ntraced 6 0\ntrace 0 401000 9 0 all instruction I 1000 3\n"
+                             "trace 0 401000 9 7ffc8 all access L 2fc8 8\n"
+                             "trace 1 401003 9 7ffd0 all access M 2fd0 4\ntrace 1 401003 9 7ffd0 all access W 2fd0 4\n"
+                             "trace 2 401006 9 fee00 all access D fee00 4\ntrace 3 401009 9 7ffff all access S 2fff 1\n"
+                             "program old\ntraced 1 2\ntrace 0 401000 9 0 all instruction\n"
+                             "total user 4 4\ntotal kernel 0 0\ncolumns instructions\nwhole\n";
+
+static void no_references(struct monster_result *r, const char *program, const char *wanted)
+{
+    struct strbuf out = {0}, said = {0};
+    diag_hold(&said);
+    assert_int_equal(monster_put_references(r, program, &out), -1);
+    diag_hold(NULL);
+    if (!strstr(said.data, wanted))
+        fail_msg("'%s' is not in %s", wanted, said.data);
+    str_free(&out);
+    str_free(&said);
+}
+
+static void references(void **state)
+{
+    (void)state;
+    struct strbuf out = {0}, json = {0};
+    struct monster_result *r = monster_parse("traced", traced, sizeof traced - 1);
+    assert_non_null(r);
+    assert_int_equal(monster_put_references(r, "all", &out), 0);
+    assert_string_equal(out.data, "I  1000,3\n L 2fc8,8\n M 2fd0,4\n S 2fff,1\n");
+    no_references(r, "none", "no state machine 'none' ran; all, old");
+    no_references(r, "old", "the trace of 'old' has no references");
+    monster_put_json(r, &json);
+    assert_non_null(strstr(json.data, "\"kind\": \"modified\""));
+    assert_non_null(strstr(json.data, "\"kind\": null"));
+    str_free(&out);
+    str_free(&json);
+    monster_free(r);
+}
+
 /* Functions of two programs and the kernel; calls within the one, and between them. */
 static const char called[] = "mtool-monster 1\nversion 0\nkernel 6.1\nshift 0\ncommand /bin/x\nend 0 0\nclock 100\n"
                              "total user 600 0 0 0 0 0 0 0\ntotal kernel 500 0 0 0 0 0 0 0\n"
@@ -226,8 +265,9 @@ static void bad_files(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(sums),   cmocka_unit_test(as_a_profile), cmocka_unit_test(figures),
-        cmocka_unit_test(orders), cmocka_unit_test(written),      cmocka_unit_test(bad_files),
+        cmocka_unit_test(sums),       cmocka_unit_test(as_a_profile), cmocka_unit_test(figures),
+        cmocka_unit_test(orders),     cmocka_unit_test(written),      cmocka_unit_test(bad_files),
+        cmocka_unit_test(references),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

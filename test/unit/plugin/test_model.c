@@ -114,19 +114,25 @@ static void three_levels(void **state)
     with_machine("zen5.machine", same_misses);
 }
 
-/* Translations of some instructions of two lines at most, without accesses, near each other and far, some in the same
- * sets. */
-enum { BLOCKS = 600, LONGEST = 12 };
-static void make_blocks(struct qemu_plugin_tb blocks[BLOCKS], struct rng *g)
+/* Translations of instructions in up to four lines of four bytes, without accesses, near each other and far, some in
+ * the same sets; some of more lines than a segment may have. */
+enum { BLOCKS = 600, LONGEST = 12, LONG = 60, BLOCK_BYTES = 1024 };
+static void make_blocks(struct qemu_plugin_tb blocks[BLOCKS], struct rng *g, unsigned longest)
 {
-    static const char *const bytes[] = {"\x90", "\x01\xd8", "\x48\x01\xd8", "\x48\x83\xc0\x10", "\xb8\x01\x02\x03\x04"};
+    static const char *const bytes[] = {"\x90",
+                                        "\x01\xd8",
+                                        "\x48\x01\xd8",
+                                        "\x48\x83\xc0\x10",
+                                        "\xb8\x01\x02\x03\x04",
+                                        "\x48\xb8\x01\x02\x03\x04\x05\x06\x07\x08",
+                                        "\x66\x66\x66\x66\x66\x81\xc0\x01\x02"};
     for (int b = 0; b < BLOCKS; b++) {
         uint64_t at = rng_below(g, FAKE_RAM_BYTES >> 16) << 16 | rng_below(g, b % 2 ? 1 << 16 : 1 << 10);
-        unsigned count = 1 + (unsigned)rng_below(g, LONGEST);
+        unsigned count = 1 + (unsigned)rng_below(g, b % 16 ? LONGEST : longest);
         memset(&blocks[b], 0, sizeof blocks[b]);
         for (unsigned k = 0; k < count; k++) {
             const char *one = bytes[rng_below(g, ARRAY_LEN(bytes))];
-            fake_append(&blocks[b], at % (FAKE_RAM_BYTES - 256), one, strlen(one));
+            fake_append(&blocks[b], at % (FAKE_RAM_BYTES - BLOCK_BYTES), one, strlen(one));
         }
         segments_translate(&blocks[b]);
     }
@@ -141,7 +147,7 @@ static void same_fetches(const char *machine, struct cache_config *k)
     struct row *r = places_row(0x1000, fake_ram, &function);
     use_machine(machine);
     struct cache *plain = cache_new(k, false);
-    make_blocks(blocks, &g);
+    make_blocks(blocks, &g, LONG);
     memset(r, 0, sizeof *r);
     for (int n = 0, b = 0; n < REFERENCES / 4; n++) {
         if (rng_below(&g, 4) == 0)
@@ -284,7 +290,7 @@ static void same_maps(const char *machine)
     settings.ram_bytes = FAKE_RAM_BYTES;
     settings.maps = "real,colour,hop";
     use_machine(machine);
-    make_blocks(blocks, &g);
+    make_blocks(blocks, &g, LONGEST);
     config_of(machine, &k);
     measure(p, &k);
     run_maps(p, blocks);

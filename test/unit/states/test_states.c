@@ -267,13 +267,26 @@ static void traces(void **state)
     size_t count;
     uint64_t lost;
     for (size_t i = 0; i < ARRAY_LEN(events); i++)
-        states_step(m, events[i], false, &(struct states_now){.instructions = i});
+        states_step(m, events[i], false,
+                    &(struct states_now){.instructions = i, .reached = 16 * i, .bytes = 4, .kind = STATES_LOAD});
     const struct states_entry *e = states_trace(m, &count, &lost);
     assert_int_equal(count, 3);
     assert_int_equal(lost, 1);
     assert_int_equal(e[0].instructions, 3);
+    assert_int_equal(e[0].reached, 48);
+    assert_int_equal(e[0].bytes, 4);
+    assert_int_equal(e[0].kind, STATES_LOAD);
+    assert_true(states_traces(p));
     assert_int_equal(states_counter(m, 0), 6);
     states_delete(m);
+    states_free(p);
+}
+
+static void traces_nothing(void **state)
+{
+    (void)state;
+    struct states_program *p = parsed("pattern a\ncounter n\ntimer t\nstate s\n on a count n start t stop t goto s\n");
+    assert_false(states_traces(p));
     states_free(p);
 }
 
@@ -296,7 +309,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(errors),          cmocka_unit_test(names),     cmocka_unit_test(masks),
         cmocka_unit_test(random_programs), cmocka_unit_test(processes), cmocka_unit_test(traces),
-        cmocka_unit_test(built_in),
+        cmocka_unit_test(traces_nothing),  cmocka_unit_test(built_in),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
