@@ -346,6 +346,7 @@ struct rewrite_relocatable_stats {
     struct rewrite_relocatable_whole *whole;
     size_t whole_count;
     const char *debug_lost; /* why its debug information is left out; NULL: it is not */
+    bool debug_is_split;    /* else: of that what is in another file is */
 };
 /* From the SIZE bytes of an x86-64 relocatable object (ET_REL) to those of its rewritten one, appended to OUT, which is
  * empty. NAME is only for messages and the map. What is not understood is taken over as it is, section by section, and
