@@ -48,10 +48,13 @@ static void count_in_window(struct cache *c, int at, uint64_t line, enum cache_c
 }
 
 /* A hit, before it counts as a use. Where writes go around, misses evict nothing, and hits alone would tell. */
-static inline void note_age(struct level *l, const struct causes *k, uint32_t number)
+static inline void note_age(struct level *l, const struct bank *b, uint64_t line, uint32_t number)
 {
-    if (k->stays && !l->config.no_allocate)
-        l->sample.ages.hits[age_of(k->clock + 1 - k->stays[number].used)]++;
+    if (!b->causes->stays || l->config.no_allocate)
+        return;
+    unsigned age = age_of(b->causes->clock + 1 - b->causes->stays[number].used);
+    l->sample.ages.hits[age]++;
+    l->sample.ages.full_hits[age] += lines_set_is_full(&b->lines, line);
 }
 
 static void count_cause(struct cache *c, int at, uint64_t line, uint32_t number, bool in_shadow, struct visit *v)
@@ -262,7 +265,7 @@ static lines_entry reach(struct cache *c, int at, uint64_t address, bool stores,
     uint32_t place = v->lacks >> at & 1 ? LINES_NONE : lines_use(&b->lines, line, stores && !through);
     if (place != LINES_NONE) {
         if (b->causes) {
-            note_age(l, b->causes, b->lines.marks[place]);
+            note_age(l, b, line, b->lines.marks[place]);
             causes_use(b->causes, b->lines.marks[place], enters);
         }
         if (through || v->handed >> at & 1)
@@ -336,7 +339,7 @@ INLINED bool is_hit(struct cache *c, struct level *l, const struct cache_ref *r,
         lines_bring_forward(lines, first, way, set[way], causes ? lines->marks[first + way] : 0);
     set[0] |= stores;
     if (causes) {
-        note_age(l, b->causes, lines->marks[first]);
+        note_age(l, b, line, lines->marks[first]);
         causes_use(b->causes, lines->marks[first], true);
         tally_count_reference(&l->tally, r->cell);
     }

@@ -7,8 +7,8 @@
  * in any window that begins less than g before it; so would a miss, if the line that it evicts was used g before. So
  * those that are there at age t end as a hit or as a miss at their g, or are not followed any longer (firsts, at their
  * age): a life table with two ends and what is censored (Aalen and Johansen 1978, by ages as actuaries have them).
- * What is left behind the oldest age is half of each. A cache that windows never fill shows hits alone, but then nearly
- * all are firsts, and near to half is told.
+ * What is left behind the oldest age misses as the oldest do in sets that are full, where misses are known as well as
+ * hits are; of it as much as old hits are in such sets, and half of the rest.
  *
  * Ages are told apart by their powers of two.
  */
@@ -18,8 +18,9 @@
 #include "base/base.h"
 
 enum { AGES = 32 };
-struct ages { /* by age, in references to the level */
-    uint64_t hits[AGES], misses[AGES], firsts[AGES];
+struct ages {                             /* by age, in references to the level */
+    uint64_t hits[AGES], full_hits[AGES]; /* second: those of them in sets that were full */
+    uint64_t misses[AGES], firsts[AGES];
 };
 
 static inline unsigned age_of(uint32_t references) { return references ? 31 - (unsigned)__builtin_clz(references) : 0; }

@@ -372,18 +372,21 @@ static void test_ages(void **unused)
 {
     (void)unused;
     struct ages a = {.hits = {[3] = 6}, .misses = {[3] = 2, [2] = 4}, .firsts = {[3] = 5, [1] = 2}};
-    double p[AGES], there = 6 + 2 + 2.5, two = 13 + 4, part;
+    double p[AGES], there = 6 + 2 + 2.5, two = 13 + 4, full = 1 / 7.0,
+                    tail = full * (5 + 6) / (10 + 6.0) + (1 - full) * 0.5, part;
     ages_solve(&a, p);
-    assert_true(p[AGES - 1] == 0.5 && p[4] == 0.5);
-    assert_true(fabs(p[3] - (1 / there + (1 - 4 / there) * 0.5)) < 1e-12);
-    part = 2 / there + (1 - 8 / there) * 0.5;
+    assert_true(fabs(p[AGES - 1] - tail) < 1e-12 && p[4] == p[AGES - 1]);
+    assert_true(fabs(p[3] - (1 / there + (1 - 4 / there) * tail)) < 1e-12);
+    part = 2 / there + (1 - 8 / there) * tail;
     assert_true(fabs(p[2] - (2 / two + (1 - 2 / two) * part)) < 1e-12);
     part = 4 / two + (1 - 4 / two) * part;
     assert_true(fabs(p[1] - part) < 1e-12 && p[0] == p[1]);
     assert_true(age_of(0) == 0 && age_of(1) == 0 && age_of(8) == 3 && age_of(15) == 3 && age_of(UINT32_MAX) == 31);
-    /* Hits that nearly all others outlive say little of these. */
+    /* Hits that nearly all others outlive say little of these; the oldest in full sets do. */
     ages_solve(&(struct ages){.hits = {[5] = 10}, .firsts = {[5] = 1000, [6] = 100}}, p);
-    assert_true(p[6] == 0.5 && p[5] > 0.49 && p[5] < 0.5);
+    assert_true(fabs(p[6] - 0.5) < 1e-12 && p[5] > 0.49 && p[5] < 0.5);
+    ages_solve(&(struct ages){.hits = {[7] = 30, [2] = 9}, .full_hits = {[7] = 30, [2] = 9}, .misses = {[7] = 90}}, p);
+    assert_true(fabs(p[9] - (5 + 90) / (10 + 120.0)) < 1e-12);
 }
 
 /* What hits, or misses, all the time is told so, where half of what is unknown would be far off. */
