@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * chase [STEPS [COUNT]]: follows pointers through one random cycle of COUNT (at most 32 thousand) nodes of 64 bytes;
- * prints one value. 32 thousand nodes are 2 MB: as large as some second levels of cache, where the time depends on which
- * page frames a run happens to get. */
+ * prints one value. 32 thousand nodes are 2 MB: as large as some second levels of cache, where the time depends on
+ * which page frames a run happens to get. */
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -9,8 +9,8 @@
 #include <stdlib.h>
 
 enum {
-    PART = 4096,   /* references, after each of which it is asked whether they reach far */
-    FAR_SHARE = 7, /* one in so many misses the second level */
+    PART = 4096,    /* references, after each of which it is asked whether they reach far */
+    FAR_SHARE = 30, /* one in so many misses the second level */
     EVICTORS_MAX = 1 << 18
 };
 

@@ -66,6 +66,8 @@ static inline unsigned rw_vector_at(uint8_t free, unsigned k)
 struct rw_func {
     uint64_t addr_new;             /* layout */
     uint32_t size_new;             /* layout; 0: not moved */
+    uint32_t size_hot;             /* layout: of it what stands at addr_new; the rest, if any, stands at addr_cold */
+    uint64_t addr_cold;            /* layout */
     bool edits_return;             /* decide: computes with the return address in its place */
     bool is_moved;                 /* decide */
     bool may_run;                  /* decide: its original body may still be executed */
@@ -73,6 +75,7 @@ struct rw_func {
     bool gs;                       /* decide: its counters are the thread's own */
     struct rw_fragment *fragments; /* fragments: what its copy is made of, in order */
     uint32_t fragment_count;
+    uint32_t cold_first; /* fragments: from here on they are of the cold part */
 };
 
 /* Where control arrives in the copy of a block: until layout the numbers of fragments in its function, then offsets. */
@@ -160,6 +163,7 @@ struct rw {
     uint8_t *clocked;                 /* plan, with clocks: [funcs] which way (clocks.c) */
     struct rw_probes *probes;         /* plan, with REWRITE_PROBE */
     struct rw_references *references; /* place, with REWRITE_REFERENCES */
+    uint8_t *is_cold;                 /* fragments: [blocks] stands in its function's cold part; NULL: there are none */
     uint8_t *second; /* place: [blocks] how many instructions stand in a second copy, and flags; NULL: none have any */
     struct rw_fragments *fragments; /* fragments: [fragment_lists] of ranges of functions */
     size_t fragment_lists;
@@ -191,13 +195,17 @@ struct rw {
 };
 
 /* An address in the copy. */
+static inline uint64_t rw_address(const struct rw_func *fn, uint32_t off)
+{
+    return off < fn->size_hot ? fn->addr_new + off : fn->addr_cold + (off - fn->size_hot);
+}
 static inline uint64_t rw_body(const struct rw *w, uint32_t block)
 {
-    return w->funcs[w->cfg->blocks.data[block].func].addr_new + w->label[block].body;
+    return rw_address(&w->funcs[w->cfg->blocks.data[block].func], w->label[block].body);
 }
 static inline uint64_t rw_enter(const struct rw *w, uint32_t block)
 {
-    return w->funcs[w->cfg->blocks.data[block].func].addr_new + w->label[block].enter;
+    return rw_address(&w->funcs[w->cfg->blocks.data[block].func], w->label[block].enter);
 }
 /* Second copies, which begin as the block does. Control gets there from a check in the first, or from a second copy. */
 enum {
@@ -263,7 +271,7 @@ double rw_feedback_count(uint16_t scaled);  /* about so often: of feedback_block
 void rw_place(struct rw *w);
 void rw_layout_functions(struct rw *w); /* each by itself: sizes, offsets, labels */
 void rw_layout(struct rw *w);
-void rw_emit_function(const struct rw *w, uint32_t func, uint8_t *at);
+void rw_emit_function(const struct rw *w, uint32_t func, uint8_t *at); /* but for its cold part */
 int rw_emit(struct rw *w, const char *out); /* behind rw_open; 0, or -1 after one line, and nothing is left */
 /* 0, or which: functions that cannot be moved were refused, decide again; or none is to blame */
 enum { RW_UNWIND_REFUSED = -1, RW_UNWIND_OUT_OF_REACH = -2 };
@@ -308,6 +316,16 @@ bool rw_branch_arrives(const struct rw *w, uint32_t block, bool is_second, struc
 const struct rw_fragment *rw_fragment_of(const struct rw_func *fn, enum rw_fragment_kind kind, uint32_t id);
 /* Of instruction i of block b, what is inserted in front of it included. */
 uint32_t rw_insn_off(const struct rw *w, uint32_t b, uint32_t i);
+/* Where the instructions of block b end, or the jump behind them to a block in the other part that they fall into. */
+uint32_t rw_end_off(const struct rw *w, uint32_t b, bool with_jump);
+/* cold.c: fills is_cold for the blocks of a function. */
+void rw_find_cold(const struct rw *w, uint32_t func);
+static inline bool rw_is_cold(const struct rw *w, uint32_t block) { return w->is_cold && w->is_cold[block]; }
+/* Does block b fall into the next, which stands in the other part? */
+static inline bool rw_falls_over(const struct rw *w, const struct cfg_func *fn, uint32_t b)
+{
+    return b + 1 < fn->block_first + fn->block_count && rw_is_cold(w, b) != rw_is_cold(w, b + 1);
+}
 
 /* encode.c: bytes that several kinds of inserted code share */
 uint8_t *rw_put32(uint8_t *p, uint64_t v);

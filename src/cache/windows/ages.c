@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Self-consistent: from the oldest on, each age by what is older. */
+ * A life table of two ends, from the oldest age on. */
 #include "cache/windows/ages.h"
 
 void ages_solve(const struct ages *a, double out[AGES])
 {
-    double misses = 0.5, all = 1; /* of what is older; nothing known is one that half misses */
+    double part = 0.5, older = 0; /* of those that are older than all that was seen, nothing is known */
     for (unsigned age = AGES; age-- > 0;) {
         double hit = (double)a->hits[age], missed = (double)a->misses[age], first = (double)a->firsts[age];
-        /* Of the same age half are older; firsts among them miss as they are found to. */
-        out[age] = (misses + missed / 2) / (all + (hit + missed) / 2);
-        misses += missed + first * out[age];
-        all += hit + missed + first;
+        double there = older + hit + missed + first / 2; /* firsts leave in the middle of their age */
+        double hits = there > 0 ? hit / there : 0, misses = there > 0 ? missed / there : 0;
+        out[age] = misses / 2 + (1 - (hits + misses) / 2) * part;
+        part = misses + (1 - hits - misses) * part;
+        older += hit + missed + first;
     }
 }

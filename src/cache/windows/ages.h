@@ -4,11 +4,11 @@
  * window which is t references long so far (its age), while the line's set does not show yet that the line has left.
  *
  * The other references of windows tell. A hit whose line was used g references before would have been such a first one
- * in any window that begins less than g before it; so would a miss, if the line that it evicts was used g before. So of
- * age t there are all hits and misses with g above t, and the firsts that are older than t themselves, which are not
- * known: these count as what is estimated of them, from the oldest on; nothing known, half of it. (The product-limit
- * estimate of what is censored on one side, as self-consistency: Turnbull 1974.) A cache that windows never fill shows
- * hits alone, but then nearly all of age t are firsts, and the half stays.
+ * in any window that begins less than g before it; so would a miss, if the line that it evicts was used g before. So
+ * those that are there at age t end as a hit or as a miss at their g, or are not followed any longer (firsts, at their
+ * age): a life table with two ends and what is censored (Aalen and Johansen 1978, by ages as actuaries have them).
+ * What is left behind the oldest age is half of each. A cache that windows never fill shows hits alone, but then nearly
+ * all are firsts, and near to half is told.
  *
  * Ages are told apart by their powers of two.
  */

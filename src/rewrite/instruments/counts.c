@@ -176,7 +176,7 @@ static uint32_t runtime(const struct rw *w)
 static struct image_moved_func runtime_frames(const struct rw *w, struct rw_frames *out)
 {
     (void)out;
-    return (struct image_moved_func){IMAGE_FDE_SIGNAL, rw_blob_fault_return(w) - 1, 16, NULL, 0};
+    return (struct image_moved_func){IMAGE_FDE_SIGNAL, rw_blob_fault_return(w) - 1, 16, NULL, 0, false};
 }
 
 /* ---- what the map says of it ---- */

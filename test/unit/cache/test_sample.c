@@ -367,18 +367,23 @@ static void test_stand_for(void **unused)
     cache_free(c);
 }
 
-/* By hand. Of age 3 (8 to 15): nothing older but half of one; of age 2: these too; of age 0: all. */
+/* By hand. Of age 3 (8 to 15) are there 6 hits, 2 misses and half of 5 firsts; of age 2 all of them and 4 misses. */
 static void test_ages(void **unused)
 {
     (void)unused;
     struct ages a = {.hits = {[3] = 6}, .misses = {[3] = 2, [2] = 4}, .firsts = {[3] = 5, [1] = 2}};
-    double p[AGES];
+    double p[AGES], there = 6 + 2 + 2.5, two = 13 + 4, part;
     ages_solve(&a, p);
-    double three = (0.5 + 1) / (1 + 4), two = (0.5 + 2 + 5 * three + 2) / (1 + 8 + 5 + 2);
     assert_true(p[AGES - 1] == 0.5 && p[4] == 0.5);
-    assert_true(fabs(p[3] - three) < 1e-12 && fabs(p[2] - two) < 1e-12);
-    assert_true(fabs(p[0] - (0.5 + 2 + 5 * three + 4 + 2 * p[1]) / (1 + 8 + 5 + 4 + 2)) < 1e-12);
+    assert_true(fabs(p[3] - (1 / there + (1 - 4 / there) * 0.5)) < 1e-12);
+    part = 2 / there + (1 - 8 / there) * 0.5;
+    assert_true(fabs(p[2] - (2 / two + (1 - 2 / two) * part)) < 1e-12);
+    part = 4 / two + (1 - 4 / two) * part;
+    assert_true(fabs(p[1] - part) < 1e-12 && p[0] == p[1]);
     assert_true(age_of(0) == 0 && age_of(1) == 0 && age_of(8) == 3 && age_of(15) == 3 && age_of(UINT32_MAX) == 31);
+    /* Hits that nearly all others outlive say little of these. */
+    ages_solve(&(struct ages){.hits = {[5] = 10}, .firsts = {[5] = 1000, [6] = 100}}, p);
+    assert_true(p[6] == 0.5 && p[5] > 0.49 && p[5] < 0.5);
 }
 
 /* What hits, or misses, all the time is told so, where half of what is unknown would be far off. */
