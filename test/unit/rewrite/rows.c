@@ -44,7 +44,8 @@ struct program {
 struct comparison {
     struct program plain, rewritten;
     bool is_exact;
-    size_t func; /* whose instructions they have; SIZE_MAX: none */
+    size_t func;   /* whose instructions they have; SIZE_MAX: none */
+    bool *is_told; /* [functions] a sequence begins in it */
     uint64_t rows, dropped, differing, unknown;
 };
 
@@ -202,6 +203,21 @@ static void compare_row(struct comparison *c, const struct row *a, const struct 
     }
 }
 
+/* Does a sequence of dropped code begin there? Linkers say 0, 1 or -1 of its place; bfd of a section that was dropped
+ * because there was an equally long one of the same name that one's place, so that it seems to be told of twice. */
+static bool begins_dropped(struct comparison *c, size_t i)
+{
+    const struct row *a = &c->plain.rows.data[i];
+    size_t f = func_of(&c->plain, a);
+    if (a->addr <= 1 || a->addr >= UINT64_MAX - 1)
+        return true;
+    if (f == SIZE_MAX)
+        return false;
+    bool is_second = c->is_told[f];
+    c->is_told[f] = true;
+    return is_second;
+}
+
 static int compare(struct comparison *c)
 {
     size_t count = c->plain.rows.len, funcs = c->plain.funcs.len;
@@ -212,11 +228,12 @@ static int compare(struct comparison *c)
     for (size_t f = 0; f < funcs; f++)
         if (strcmp(c->plain.funcs.data[f].name, c->rewritten.funcs.data[f].name) != 0)
             return diag_error("%s is now %s", c->plain.funcs.data[f].name, c->rewritten.funcs.data[f].name);
+    c->is_told = xmalloc((funcs + 1) * sizeof *c->is_told);
     bool is_dropped = false;
     for (size_t i = 0; i < count; i++) {
         const struct row *a = &c->plain.rows.data[i];
-        if (i == 0 || a[-1].is_end) /* linkers say 0, 1 or -1 of the place of what they dropped */
-            is_dropped = a->addr <= 1 || a->addr >= UINT64_MAX - 1;
+        if (i == 0 || a[-1].is_end)
+            is_dropped = begins_dropped(c, i);
         compare_row(c, a, &c->rewritten.rows.data[i], is_dropped);
     }
     printf("rows %" PRIu64 " dropped %" PRIu64 " differing %" PRIu64 " unknown %" PRIu64 "\n", c->rows, c->dropped,
@@ -233,6 +250,7 @@ int main(int argc, char **argv)
     int rc = program_open(argv[1], argv[2], &c.plain);
     rc = rc < 0 ? rc : program_open(argv[3], argv[4], &c.rewritten);
     rc = rc < 0 ? rc : compare(&c);
+    free(c.is_told);
     program_close(&c.plain);
     program_close(&c.rewritten);
     return rc < 0 ? 2 : c.differing || c.unknown;
