@@ -177,6 +177,7 @@ static void put_windows(const struct stream *s, const char *table, struct window
     put_number("known", w->known / w->references);
     put_number("unknown", w->unknown / w->references);
     put_number("mu_actual", w->unknown > 0 ? (w->misses - w->known) / w->unknown : NAN);
+    put_number("part", w->e.part);
     put_number("mu", w->e.mu);
     put_number("generations", w->e.generations);
     put_number("bounded", (double)w->bounded);
@@ -229,48 +230,6 @@ static void put_mu_of_all(const struct stream *s)
     cache_free(c);
 }
 
-/* ---- Table 6 ---- */
-
-struct region {
-    uint32_t cell;
-    double truth, told, low, high;
-};
-
-static int by_truth(const void *x, const void *y)
-{
-    const struct region *a = x, *b = y;
-    return (a->truth < b->truth) - (a->truth > b->truth);
-}
-
-static struct region *regions_of(const struct stream *s, const struct windows *w)
-{
-    size_t count;
-    const struct cache_cell *full = cache_cells(s->full[w->cache], 0, &count);
-    struct region *out = xmalloc((s->regions + 1ull) * sizeof *out);
-    for (uint32_t i = 0; i < s->regions; i++) {
-        struct cache_estimate e = cache_estimate_cell(w->c, 0, i);
-        out[i] = (struct region){i, i < count ? (double)full[i].misses : 0, e.misses, e.low, e.high};
-    }
-    qsort(out, s->regions, sizeof *out, by_truth);
-    return out;
-}
-
-static void put_bottlenecks(const struct stream *s)
-{
-    struct windows w = sample(s, MIDDLE, HALF_MILLION);
-    struct region *r = regions_of(s, &w);
-    double all = rate_of(s, MIDDLE, 0, s->count) * (double)s->count, sum = 0;
-    for (uint32_t i = 0; i < s->regions && sum < 0.9 * all; i++) {
-        sum += r[i].truth;
-        printf("{\"table\": \"table6\", \"name\": \"%s\", \"nth\": %u", s->name, i + 1);
-        put_number("truth", r[i].truth / all);
-        put_number("told", r[i].told / w.e.misses);
-        printf(", \"holds\": %s}\n", r[i].low <= r[i].truth && r[i].truth <= r[i].high ? "true" : "false");
-    }
-    free(r);
-    cache_free(w.c);
-}
-
 /* ---- all ---- */
 
 static void put_paper(const struct stream *s)
@@ -289,7 +248,6 @@ static void put_paper(const struct stream *s)
     for (size_t length = HALF_MILLION; length <= 16 * HALF_MILLION; length *= 2)
         put_sample(s, "figure9", LARGE, length);
     put_mu_of_all(s);
-    put_bottlenecks(s);
 }
 
 int main(int argc, char **argv)

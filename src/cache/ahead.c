@@ -2,6 +2,7 @@
  * The tables of a large cache and a large program do not stay in the caches of this machine: what a reference will need
  * of them is fetched some references before, in three steps, since each tells where to look for the next. Changes
  * nothing that is counted. All that fetches is inline: gcc takes a call of it for one without effect. */
+#include "cache/coherence.h"
 #include "cache/hierarchy.h"
 
 void ahead_look(const struct cache *c, const struct cache_ref *refs, size_t count, struct ahead *out)
@@ -50,6 +51,8 @@ void ahead_step(const struct cache *c, const struct ahead *a, unsigned step)
 {
     for (size_t i = 0; i < a->count; i++) {
         const struct cache_ref *r = a->misses[i];
+        if (step == 0 && c->coherence)
+            coherence_look(c->coherence, r->address);
         for (int at = r->kind == CACHE_FETCH ? c->nearest_code : c->nearest_data; at != NO_LEVEL;
              at = c->levels[at].next) {
             const struct bank *b = c->levels[at].banks[r->thread];

@@ -170,7 +170,7 @@ struct cache_shared_line {
 /* Those with most misses first, `max` at most; as long as the longest line of a private level. In the arena. */
 const struct cache_shared_line *cache_shared_lines(const struct cache *c, struct arena *a, size_t max, size_t *count);
 
-/* ---- sample.c: estimates from windows of the stream ---- */
+/* ---- windows/sample.c: estimates from windows of the stream ---- */
 
 /* What runs between begin and end is a window; nothing is known of the caches at its begin. `weight`: how many times
  * its own references it stands for. Only with causes. Counts, cells and tables above are those of the windows
@@ -209,7 +209,8 @@ void cache_take_part(struct cache *c, const struct cache_part *part);
 struct cache_estimate {    /* of all that the windows, or the sets, stand for */
     double references;     /* to the level */
     double known, unknown; /* misses; what hit or missed, as the level, or a nearer one, had room for its line yet */
-    double misses;         /* known + mu * unknown; with 0.5 for mu where generations are below 1/4 */
+    double part;           /* of the unknown ones that miss, as windows/ages.h has it; 0.5 where nothing tells */
+    double misses;         /* known + part * unknown */
     double low, high; /* known to known + unknown, widened by t times the standard error between windows (95 %), or by
                          what they may all have passed by: 3 / n of the run, and more of what was met in few windows */
     double error;     /* that error, of known + unknown */

@@ -32,7 +32,7 @@ struct block { /* that some thread lost */
     uint32_t sides;
 };
 
-enum { STRETCH_SHIFT = 6, STRETCH = 1 << STRETCH_SHIFT, RECENT = 1 << 9 };
+enum { STRETCH_SHIFT = 6, STRETCH = 1 << STRETCH_SHIFT, RECENT = 1 << 12 };
 struct stretch {              /* of blocks one behind the other */
     uint64_t owners[STRETCH]; /* threads that may have it in a coherent level, a bit each */
     uint32_t lost[STRETCH];   /* number in `blocks` and 1; 0: none has lost it */
@@ -81,6 +81,14 @@ static struct stretch *stretch_of(struct coherence *k, uint64_t block)
 static uint64_t *owners_of(struct coherence *k, uint64_t block)
 {
     return &stretch_of(k, block)->owners[block % STRETCH];
+}
+
+void coherence_look(const struct coherence *k, uint64_t address)
+{
+    uint64_t block = address >> k->shift, number = block >> STRETCH_SHIFT;
+    const struct recent *r = &k->recent[number % RECENT];
+    if (r->number == number + 1)
+        __builtin_prefetch(&r->stretch->owners[block % STRETCH], 1);
 }
 
 /* Its number in `blocks` and 1; 0: none has lost it. */

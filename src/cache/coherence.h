@@ -41,6 +41,8 @@ static inline bool coherence_watches(const struct coherence *k, uint64_t address
 struct coherence *coherence_new(const struct cache *c);
 void coherence_free(struct coherence *k);
 void coherence_empty(struct coherence *k); /* nothing is in any cache, nothing was lost; what was counted stays */
+/* So that what is known of the block is near when it is looked for. */
+void coherence_look(const struct coherence *k, uint64_t address);
 void coherence_write(struct cache *c, const struct visit *v); /* before a write reaches the first level */
 /* A miss leaves the coherent levels. */
 void coherence_fetch(struct cache *c, uint64_t address, const struct visit *v);

@@ -9,8 +9,8 @@
 #include <stdlib.h>
 
 enum {
-    PART = 4096,   /* references, after each of which it is asked whether they reach far */
-    FAR_SHARE = 7, /* one in so many misses the second level */
+    PART = 4096,    /* references, after each of which it is asked whether they reach far */
+    FAR_SHARE = 30, /* one in so many misses the second level */
     EVICTORS_MAX = 1 << 18
 };
 
@@ -33,6 +33,27 @@ static void count_reference(struct cache *c, struct level *l, int at, struct vis
         tally_count_reference(&l->tally, v->cell);
 }
 
+static void count_in_window(struct cache *c, int at, uint64_t line, enum cache_cause cause, struct visit *v)
+{
+    struct level *l = &c->levels[at];
+    const struct bank *b = bank_of(l, v);
+    bool is_taken = cause == CACHE_TRUE_SHARING || cause == CACHE_FALSE_SHARING;
+    bool has_room = !is_taken && !lines_set_is_full(&b->lines, line);
+    if (!has_room && !v->unknown) {
+        sample_count_miss(&l->sample, v->cell);
+        return;
+    }
+    sample_count_unknown(&l->sample, v->cell, has_room, b->causes->clock, v->unknown);
+    v->unknown |= 1u << at;
+}
+
+/* A hit, before it counts as a use. Where writes go around, misses evict nothing, and hits alone would tell. */
+static inline void note_age(struct level *l, const struct causes *k, uint32_t number)
+{
+    if (k->stays && !l->config.no_allocate)
+        l->sample.ages.hits[age_of(k->clock + 1 - k->stays[number].used)]++;
+}
+
 static void count_cause(struct cache *c, int at, uint64_t line, uint32_t number, bool in_shadow, struct visit *v)
 {
     struct level *l = &c->levels[at];
@@ -51,9 +72,7 @@ static void count_cause(struct cache *c, int at, uint64_t line, uint32_t number,
     l->counts.streamed[v->kind] += is_streamed;
     if (!c->in_window)
         return;
-    bool is_taken = cause == CACHE_TRUE_SHARING || cause == CACHE_FALSE_SHARING;
-    v->is_unknown |= !is_taken && !lines_set_is_full(&bank_of(l, v)->lines, line);
-    sample_count_miss(&l->sample, v->cell, !v->is_unknown);
+    count_in_window(c, at, line, cause, v);
 }
 
 /* `number`: of the line among the causes, if there are any. */
@@ -73,9 +92,14 @@ static void count_miss(struct cache *c, int at, uint64_t line, uint32_t number, 
 
 static void evict(struct cache *c, int at, lines_entry e, uint32_t number, const struct visit *v);
 
-static void count_generation(struct level *l, const struct causes *k, uint32_t number)
+/* A line is evicted for a reference. */
+static void count_generation(struct cache *c, int at, uint32_t number, const struct visit *v)
 {
+    struct level *l = &c->levels[at];
+    const struct causes *k = bank_of(l, v)->causes;
     const struct causes_stay *s = &k->stays[number];
+    if (!(v->unknown >> at & 1) && !l->config.no_allocate && l->config.inclusion != CACHE_EXCLUSIVE)
+        l->sample.ages.misses[age_of(k->clock - s->used)]++;
     if (s->is_known)
         sample_count_generation(&l->sample, k->of[number].left >> NOTE_HOW_BITS, s->used - s->came, k->clock - s->used);
 }
@@ -86,8 +110,6 @@ static void note_left(struct cache *c, int at, unsigned thread, uint64_t line, u
     struct level *l = &c->levels[at];
     if (!c->with_causes)
         return;
-    if (c->in_window && how == NOTE_EVICTED)
-        count_generation(l, l->banks[thread]->causes, number);
     causes_note_left(l->banks[thread]->causes, number, cell, how);
     if (c->coherence && l->is_coherent)
         coherence_forget(c, at, thread, line);
@@ -175,6 +197,8 @@ static void evict(struct cache *c, int at, lines_entry e, uint32_t number, const
     struct level *l = &c->levels[at];
     uint64_t line = lines_line_of(e);
     lines_entry dirty = e & LINES_DIRTY;
+    if (c->in_window)
+        count_generation(c, at, number, v);
     note_left(c, at, v->thread, line, number, NOTE_EVICTED, v->cell);
     if (at == 0)
         c->evicted = line << l->shift | 1;
@@ -237,8 +261,10 @@ static lines_entry reach(struct cache *c, int at, uint64_t address, bool stores,
         return reach_exclusive(c, at, address, v);
     uint32_t place = v->lacks >> at & 1 ? LINES_NONE : lines_use(&b->lines, line, stores && !through);
     if (place != LINES_NONE) {
-        if (b->causes)
+        if (b->causes) {
+            note_age(l, b->causes, b->lines.marks[place]);
             causes_use(b->causes, b->lines.marks[place], enters);
+        }
         if (through || v->handed >> at & 1)
             hand_on(c, at, address, through, v);
         return 0;
@@ -310,6 +336,7 @@ INLINED bool is_hit(struct cache *c, struct level *l, const struct cache_ref *r,
         lines_bring_forward(lines, first, way, set[way], causes ? lines->marks[first + way] : 0);
     set[0] |= stores;
     if (causes) {
+        note_age(l, b->causes, lines->marks[first]);
         causes_use(b->causes, lines->marks[first], true);
         tally_count_reference(&l->tally, r->cell);
     }

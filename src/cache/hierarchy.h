@@ -9,8 +9,8 @@
 #include "cache/causes.h"
 #include "cache/coherence.h"
 #include "cache/lines.h"
-#include "cache/sample.h"
 #include "cache/streams.h"
+#include "cache/windows/sample.h"
 
 #define NO_LEVEL (-1)
 
@@ -76,7 +76,7 @@ struct visit { /* of one reference */
     unsigned thread;
     unsigned reached, missed; /* levels, a bit each */
     unsigned lacks;           /* levels that are known to lack the line */
-    bool is_unknown;          /* in a window: it may have hit in the nearer levels */
+    unsigned unknown;         /* in a window: levels, a bit each, of which it is not known whether it missed them */
     unsigned handed;          /* levels that hand on lines which they have: the next is asked for the whole reference */
 };
 

@@ -9,7 +9,7 @@
 
 #include "base/base.h"
 
-enum { NUMBERS_PAGE_SHIFT = 6, NUMBERS_RECENT = 512 };
+enum { NUMBERS_PAGE_SHIFT = 6, NUMBERS_RECENT = 4096 };
 
 struct numbers_page {
     uint64_t key; /* line >> NUMBERS_PAGE_SHIFT, and 1; 0: none */

@@ -47,7 +47,8 @@ struct dwarf_moves {
 bool dwarf_is_debug(const char *section_name); /* one that dwarf_move wants to be given: not .debug_frame */
 
 /* Changes bytes and relocations (then ordered by offset) of all debug sections of one object. NULL, or what cannot be
- * moved, and where ("…"): then the sections are in an undefined state. The text lives as long as the program. */
-const char *dwarf_move(struct dwarf_section *sections, size_t count, const struct dwarf_moves *moves);
+ * moved, and where ("…"): then the sections are in an undefined state. The text lives as long as the program.
+ * *is_split: its entries are in another file (-gsplit-dwarf); what is left tells lines and ranges alone. */
+const char *dwarf_move(struct dwarf_section *sections, size_t count, const struct dwarf_moves *moves, bool *is_split);
 
 #endif

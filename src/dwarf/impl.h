@@ -95,6 +95,9 @@ void set_unit_length(struct section *s, uint64_t unit_out, unsigned offset_len);
 
 /* ---- what a file is called for ---- */
 
+/* split.c: before all others. NULL, or why it cannot be done; *is_split: that it was. */
+const char *join_split(struct dwarf_section *sections, size_t count, bool *is_split);
+
 bool move_info(struct moving *m, struct section *s);    /* lengths in place; finds all lists */
 bool move_aranges(struct moving *m, struct section *s); /* in place */
 bool move_pairs(struct moving *m, struct section *s);   /* .debug_ranges, .debug_loc: in place */

@@ -103,8 +103,8 @@ static void move_all(struct moving *m)
 {
     struct side_by_side all = {m, xmalloc((m->count + 1) * sizeof(char *))};
     for (size_t i = 0; i < m->count; i++)
-        if (strstr(m->sections[i].s->name, ".dwo"))
-            refuse(m, "split DWARF");
+        if (strstr(m->sections[i].s->name, ".dwo") && m->sections[i].s->bytes.len)
+            refuse(m, "split DWARF without what it is split from");
     for (size_t i = 0; i < m->count && !m->why; i++)
         move_section(m, &m->sections[i], true);
     if (!m->why)
@@ -116,8 +116,11 @@ static void move_all(struct moving *m)
     free(all.why);
 }
 
-const char *dwarf_move(struct dwarf_section *sections, size_t count, const struct dwarf_moves *moves)
+const char *dwarf_move(struct dwarf_section *sections, size_t count, const struct dwarf_moves *moves, bool *is_split)
 {
+    const char *why = join_split(sections, count, is_split);
+    if (why)
+        return why;
     struct moving m = {.moves = moves, .count = count, .sections = xmalloc((count + 1) * sizeof *m.sections)};
     begin(&m, sections);
     move_all(&m);

@@ -214,6 +214,8 @@ struct image_moved_func { /* one contiguous copied function (whole FDE range) */
     uint64_t addr_new, len_new;
     const struct image_state *states;
     size_t state_count;
+    bool is_part; /* not the function, but what was taken out of it: all that it has are states with an off_old. Its
+                     function is among `moved` too, and has no exception table */
 };
 /* Maps an address inside the function that was at an instruction boundary (or its end) to the copy. Must be monotone
  * within a function, and give an address in [addr_new, addr_new + len_new]. is_landing_pad: the address is a landing
@@ -231,10 +233,11 @@ struct image_unwind_out {
  * addresses used are returned. All references are pc-relative sdata4. The header refers to old FDEs at their old
  * addresses, and its eh_frame_ptr to the new frame. A landing pad in a function that is not among `moved` (a .cold part
  * left alone) stays at its old address; for one in another function among `moved`, `map` is asked with that function's
- * fde. No function may be twice in `moved`. An FDE or LSDA that cannot be re-encoded is reported in *bad (an index into
- * moved, the first; bad_each[] becomes true for each of them, unless it is NULL) and -1 returned without a message: the
- * caller then leaves these functions alone and calls again; *bad is SIZE_MAX if no function is to blame, because the
- * new tables are farther than 2 GB from the old. Returns 0, or -1 and `out` is empty. The caller frees the three. */
+ * fde. No function may be twice in `moved`, but for its parts. An FDE or LSDA that cannot be re-encoded is reported in
+ * *bad (an index into moved, the first; bad_each[] becomes true for each of them, unless it is NULL) and -1 returned
+ * without a message: the caller then leaves these functions alone and calls again; *bad is SIZE_MAX if no function is
+ * to blame, because the new tables are farther than 2 GB from the old. Returns 0, or -1 and `out` is empty. The caller
+ * frees the three. */
 int image_unwind_emit(const struct image *img, const struct image_unwind *u, const struct image_moved_func *moved,
                       size_t moved_count, image_addr_map map, void *ctx, uint64_t vaddr_first,
                       struct image_unwind_out *out, uint64_t *vaddr_lsda, uint64_t *vaddr_frame, uint64_t *vaddr_hdr,

@@ -435,6 +435,13 @@ static void note_row(struct emitter *e, const struct cfi_run *r, uint64_t addr)
         VEC_PUSH(&e->past, ((struct past_row){addr, r->machine.now}));
 }
 
+static void advance_inside(struct emitter *e, struct cfi_run *r, uint64_t addr_old)
+{
+    uint64_t addr = map_inside(e, r->m, addr_old);
+    put_states_here(e, r, addr);
+    advance_to(e, r, addr);
+}
+
 /* Locations are mapped when an instruction that is not a move is met, so that moves in a row become one. */
 static void put_cfi(struct emitter *e, const struct image_moved_func *m)
 {
@@ -453,21 +460,24 @@ static void put_cfi(struct emitter *e, const struct image_moved_func *m)
     e->past.len = 0;
     if (m->state_count)
         cfi_machine_init(&r.machine, e->img, cie);
+    struct cfi_row at_start = m->state_count ? r.machine.now : (struct cfi_row){0};
     while (!e->is_bad && cfi_next(&c, e->img, cie, &op)) {
         if (cfi_moves(&op, cie, &loc))
             continue;
         if (loc != loc_done) {
             note_row(e, &r, loc_done);
-            uint64_t addr = map_inside(e, m, loc);
-            put_states_here(e, &r, addr);
-            advance_to(e, &r, addr);
+            if (!m->is_part)
+                advance_inside(e, &r, loc);
             loc_done = loc;
         }
-        put(e, op.start, (size_t)(op.end - op.start));
+        if (!m->is_part)
+            put(e, op.start, (size_t)(op.end - op.start));
         if (m->state_count)
             cfi_machine_step(&r.machine, cie, &op);
     }
     note_row(e, &r, loc_done);
+    if (m->is_part)
+        r.machine.now = at_start;
     put_states_here(e, &r, m->addr_new + m->len_new);
     put_states_behind(e, &r, f->addr);
     e->is_bad |= c.is_bad || (m->state_count && (r.machine.is_bad || r.machine.has_other_regs));
@@ -691,7 +701,7 @@ int image_unwind_emit(const struct image *img, const struct image_unwind *u, con
     e.moved_of = xmalloc(u->fde_count * sizeof *e.moved_of);
     memset(e.moved_of, 0xff, u->fde_count * sizeof *e.moved_of);
     for (size_t i = 0; i < moved_count; i++)
-        if (moved[i].fde < u->fde_count)
+        if (moved[i].fde < u->fde_count && !moved[i].is_part)
             e.moved_of[moved[i].fde] = (uint32_t)i;
     put_all_cfi(&e);
     int rc = emit_all(&e, out, vaddr_lsda, vaddr_frame, vaddr_hdr, &b);

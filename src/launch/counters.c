@@ -125,6 +125,7 @@ static struct rewrite_side_exits side_exits_of(const struct wire_header *h, uint
         if (l->key >> 32 != wire + 1ull || l->count > COUNT_MAX || l->count < -COUNT_MAX)
             continue;
         out[n] = (struct rewrite_side_exit){.before_counters = (uint32_t)l->key + 4096ull, .count = l->count};
+        memcpy(out[n].vectors, l->vectors, sizeof l->vectors);
         memcpy(out[n++].regs, l->regs, sizeof l->regs);
     }
     return (struct rewrite_side_exits){out, n};

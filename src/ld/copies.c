@@ -30,6 +30,8 @@ static void name_whole(const struct rewrite_relocatable_stats *s, struct strbuf 
 {
     if (s->debug_lost)
         str_printf(out, "its debug information is left out: %s\n", s->debug_lost);
+    else if (s->debug_is_split)
+        str_puts(out, "its debug information keeps lines alone: the rest is in another file (split DWARF)\n");
     for (size_t i = 0; i < s->whole_count; i++) {
         const struct rewrite_relocatable_whole *w = &s->whole[i];
         bool is_of_function = w->why == REWRITE_RELOCATABLE_FUNCTION;

@@ -26,12 +26,24 @@ struct prof_input_datum { /* a data object; texts live with the result */
     const struct prof_data_frame *frames; /* [frame_count] where it was allocated, innermost first; of object 0 */
     size_t frame_count;
 };
+struct prof_input_spied_level { /* what a process has of a level: as simulated, and as estimated for all of it */
+    struct cache_counts counts;
+    struct cache_estimate estimate; /* misses, low, high; of some sets alone */
+};
+struct prof_input_process { /* one of those that were followed; texts as of data */
+    uint32_t pid, threads;
+    bool is_fork;
+    const char *command, *executable;
+    const struct prof_input_spied_level *levels; /* of all caches, in their order, the nearest of each first */
+};
 struct prof_input_spied {  /* what mtool spy found */
     const struct spy *spy; /* ended; modules of its sites are of prof_input.modules, objects of `data` */
     const struct prof_input_caches *caches; /* [caches_count] as in spy; the stall is by the first */
     size_t caches_count;
     const struct prof_input_datum *data;
     size_t data_count;
+    const struct prof_input_process *processes; /* [process_count] in no order; none: not followed */
+    size_t process_count;
     bool is_filtered;    /* references that are known to hit did not come, nor those to sets, or of times, that are not
                             taken */
     uint64_t references; /* of the program; PROF_UNKNOWN */

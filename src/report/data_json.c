@@ -60,9 +60,9 @@ static void put_misses(struct data_json *d, enum prof_data_owner owner, uint32_t
     BY_LEVEL(misses_high);
 #undef BY_LEVEL
     put_causes(d, "causes", data_miss(d->r, owner, id, data_primary(d->r)));
-    if (owner <= PROF_OWNER_OBJECT)
+    if (owner <= PROF_OWNER_OBJECT || owner == PROF_OWNER_PROCESS)
         put_causes_by_level(d, owner, id);
-    if (owner <= PROF_OWNER_CELL)
+    if (owner <= PROF_OWNER_CELL || owner == PROF_OWNER_PROCESS)
         put_stall_causes(d, owner, id);
     member_count(d->rows.json, "tlb_misses", data_walks(d->r, owner, id));
 }
@@ -163,6 +163,18 @@ static void put_lines(struct data_json *d)
     json_array_end(d->rows.json);
 }
 
+static void put_processes(struct data_json *d)
+{
+    json_array(d->rows.json, "processes");
+    for (size_t i = 0; i < d->r->data_process_count; i++) {
+        json_object(d->rows.json, NULL);
+        rows_put_members(&d->rows, PROF_ROW_DATA_PROCESS, &d->r->data_processes[i], i);
+        put_misses(d, PROF_OWNER_PROCESS, (uint32_t)i);
+        json_object_end(d->rows.json);
+    }
+    json_array_end(d->rows.json);
+}
+
 static void put_sharing(struct data_json *d)
 {
     const struct prof_result *r = d->r;
@@ -212,6 +224,7 @@ void data_put_json(struct json *j, struct arena *a, const struct prof_result *r)
     json_array_end(j);
     put_cells(&d);
     put_lines(&d);
+    put_processes(&d);
     put_sharing(&d);
     put_advice(&d);
     json_object_end(j);

@@ -31,7 +31,8 @@ struct report_options {
         REPORT_BY_FIELD,
         REPORT_BY_SHARING,
         REPORT_BY_CURVE,
-        REPORT_BY_ADVICE
+        REPORT_BY_ADVICE,
+        REPORT_BY_PROCESS
     } by;
     enum {
         REPORT_SORT_MEMORY,

@@ -10,7 +10,8 @@ const char *const prof_kind_name[PROF_KIND_COUNT] = {"loop", "procedure", "piece
 
 const char *const prof_data_kind_name[PROF_DATA_KIND_COUNT] = {"heap",    "global", "thread", "stack",
                                                                "mapping", "code",   "other"};
-const char *const prof_data_owner_name[PROF_DATA_OWNER_COUNT] = {"program", "object", "cell", "line", "field"};
+const char *const prof_data_owner_name[PROF_DATA_OWNER_COUNT] = {"program", "object", "cell",
+                                                                 "line",    "field",  "process"};
 const char *const prof_verdict_name[PROF_VERDICT_COUNT] = {"taken", "sampled", "covered", "dropped"};
 const char *const prof_estimable_name[PROF_ESTIMABLE_COUNT] = {"no",       "calls nothing", "callees work for it alone",
                                                                "constant", "98 % of calls", "negligible calls"};

@@ -63,6 +63,7 @@ enum prof_data_owner { /* whose misses they are */
                        PROF_OWNER_CELL,
                        PROF_OWNER_LINE,
                        PROF_OWNER_FIELD,
+                       PROF_OWNER_PROCESS,
                        PROF_DATA_OWNER_COUNT
 };
 extern const char *const prof_data_owner_name[PROF_DATA_OWNER_COUNT];
@@ -168,6 +169,8 @@ struct prof_result {
     size_t data_line_count;
     struct prof_data_field *data_fields; /* by object, then offset */
     size_t data_field_count;
+    struct prof_data_process *data_processes; /* most of the stall first; a row's index is its id */
+    size_t data_process_count;
     struct prof_data_miss *data_misses; /* by owner, then owner_id, then cache */
     size_t data_miss_count;
     struct prof_data_evictor *data_evictors; /* by object, then cache, most misses first */

@@ -38,6 +38,14 @@ static uint16_t scale(uint64_t count)
     return count ? (uint16_t)(RW_WEIGHT_FEEDBACK + (bits >> 18) - (127u << 5)) : 0;
 }
 
+double rw_feedback_count(uint16_t scaled)
+{
+    uint32_t bits = ((uint32_t)scaled - RW_WEIGHT_FEEDBACK + (127u << 5)) << 18;
+    float f;
+    memcpy(&f, &bits, 4);
+    return scaled ? (double)f : 0;
+}
+
 static void put_scaled(struct strbuf *to, const uint64_t *counts, size_t n)
 {
     for (size_t i = 0; i < n; i++) {

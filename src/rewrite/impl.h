@@ -21,8 +21,9 @@ enum rw_form {
     RW_FORM_COUNT,
     RW_FORM_LOOP_ENTER = RW_FORM_COUNT, /* no counter in line: what stands around a counted loop (induction.c) */
     RW_FORM_LOOP_LEAVE,
-    RW_FORM_INDIRECT, /* a call of the runtime in front of a call through a pointer (calls.c) */
-    RW_FORM_CLOCK     /* a call of the runtime that looks at the clock (clocks.c) */
+    RW_FORM_INDIRECT,                  /* a call of the runtime in front of a call through a pointer (calls.c) */
+    RW_FORM_VECTOR = RW_FORM_INDIRECT, /* of counters: paddq xmm,[rip+d], which changes nothing else (promote.c) */
+    RW_FORM_CLOCK                      /* a call of the runtime that looks at the clock (clocks.c) */
 };
 /* How, in a byte: the form, the register of RW_FORM_REG, and whether the counter is the thread's own. */
 static inline uint8_t rw_how(enum rw_form form, unsigned reg, unsigned gs)
@@ -48,9 +49,25 @@ struct rw_step {      /* induction.c: a block counted at its loop's entry and ex
     uint16_t done; /* bytes of the block up to the end of the instruction that changes the register */
 };
 
+struct rw_promoted {         /* promote.c: a loop whose counters are in vector registers while it is under way */
+    uint32_t header;         /* block */
+    uint32_t counter, count; /* the first, which is even, and how many: each has half a register, in their order */
+};
+enum { RW_VECTOR_FIRST = 8, RW_VECTORS = 8 }; /* registers that may hold counters: xmm8 to xmm15 */
+/* Of a mask of those that are free, the k-th: its number counted from RW_VECTOR_FIRST. */
+static inline unsigned rw_vector_at(uint8_t free, unsigned k)
+{
+    unsigned r = 0;
+    for (; r < RW_VECTORS && (!(free >> r & 1) || k--); r++)
+        ;
+    return r;
+}
+
 struct rw_func {
     uint64_t addr_new;             /* layout */
     uint32_t size_new;             /* layout; 0: not moved */
+    uint32_t size_hot;             /* layout: of it what stands at addr_new; the rest, if any, stands at addr_cold */
+    uint64_t addr_cold;            /* layout */
     bool edits_return;             /* decide: computes with the return address in its place */
     bool is_moved;                 /* decide */
     bool may_run;                  /* decide: its original body may still be executed */
@@ -58,6 +75,7 @@ struct rw_func {
     bool gs;                       /* decide: its counters are the thread's own */
     struct rw_fragment *fragments; /* fragments: what its copy is made of, in order */
     uint32_t fragment_count;
+    uint32_t cold_first; /* fragments: from here on they are of the cold part */
 };
 
 /* Where control arrives in the copy of a block: until layout the numbers of fragments in its function, then offsets. */
@@ -133,8 +151,11 @@ struct rw {
     uint32_t *table_new;                                    /* plan: [cfg->tables.len] -> tables */
     struct map ref_table;                                   /* plan: instruction id -> tables */
 
-    struct rw_place *place;        /* place: [blocks] */
-    VEC(struct rw_step) steps;     /* place: in the order of blocks */
+    struct rw_place *place;           /* place: [blocks] */
+    VEC(struct rw_step) steps;        /* place: in the order of blocks */
+    VEC(struct rw_promoted) promoted; /* place: in the order of counters */
+    uint32_t *promoted_of;            /* place: [blocks] of these, ID_NONE none; NULL: there are none at all */
+    uint8_t vectors;                  /* place: mask of registers that they may use */
     bool *is_joined;               /* place: [blocks] some edge comes from elsewhere than itself and the block before */
     uint8_t *edge_how, *enter_how; /* place: of counters on edges and entrances */
 
@@ -142,6 +163,7 @@ struct rw {
     uint8_t *clocked;                 /* plan, with clocks: [funcs] which way (clocks.c) */
     struct rw_probes *probes;         /* plan, with REWRITE_PROBE */
     struct rw_references *references; /* place, with REWRITE_REFERENCES */
+    uint8_t *is_cold;                 /* fragments: [blocks] stands in its function's cold part; NULL: there are none */
     uint8_t *second; /* place: [blocks] how many instructions stand in a second copy, and flags; NULL: none have any */
     struct rw_fragments *fragments; /* fragments: [fragment_lists] of ranges of functions */
     size_t fragment_lists;
@@ -173,13 +195,17 @@ struct rw {
 };
 
 /* An address in the copy. */
+static inline uint64_t rw_address(const struct rw_func *fn, uint32_t off)
+{
+    return off < fn->size_hot ? fn->addr_new + off : fn->addr_cold + (off - fn->size_hot);
+}
 static inline uint64_t rw_body(const struct rw *w, uint32_t block)
 {
-    return w->funcs[w->cfg->blocks.data[block].func].addr_new + w->label[block].body;
+    return rw_address(&w->funcs[w->cfg->blocks.data[block].func], w->label[block].body);
 }
 static inline uint64_t rw_enter(const struct rw *w, uint32_t block)
 {
-    return w->funcs[w->cfg->blocks.data[block].func].addr_new + w->label[block].enter;
+    return rw_address(&w->funcs[w->cfg->blocks.data[block].func], w->label[block].enter);
 }
 /* Second copies, which begin as the block does. Control gets there from a check in the first, or from a second copy. */
 enum {
@@ -241,10 +267,11 @@ void rw_weigh(struct rw_flow *f, uint32_t func); /* a function that has blocks *
 uint16_t rw_weight(const struct rw_flow *f,
                    const struct rw_arc *a); /* of an arc that leaves, or leads to, a block of the one weighed last */
 void rw_feedback(struct rw *w);             /* feedback.c */
+double rw_feedback_count(uint16_t scaled);  /* about so often: of feedback_block and its like */
 void rw_place(struct rw *w);
 void rw_layout_functions(struct rw *w); /* each by itself: sizes, offsets, labels */
 void rw_layout(struct rw *w);
-void rw_emit_function(const struct rw *w, uint32_t func, uint8_t *at);
+void rw_emit_function(const struct rw *w, uint32_t func, uint8_t *at); /* but for its cold part */
 int rw_emit(struct rw *w, const char *out); /* behind rw_open; 0, or -1 after one line, and nothing is left */
 /* 0, or which: functions that cannot be moved were refused, decide again; or none is to blame */
 enum { RW_UNWIND_REFUSED = -1, RW_UNWIND_OUT_OF_REACH = -2 };
@@ -289,6 +316,16 @@ bool rw_branch_arrives(const struct rw *w, uint32_t block, bool is_second, struc
 const struct rw_fragment *rw_fragment_of(const struct rw_func *fn, enum rw_fragment_kind kind, uint32_t id);
 /* Of instruction i of block b, what is inserted in front of it included. */
 uint32_t rw_insn_off(const struct rw *w, uint32_t b, uint32_t i);
+/* Where the instructions of block b end, or the jump behind them to a block in the other part that they fall into. */
+uint32_t rw_end_off(const struct rw *w, uint32_t b, bool with_jump);
+/* cold.c: fills is_cold for the blocks of a function. */
+void rw_find_cold(const struct rw *w, uint32_t func);
+static inline bool rw_is_cold(const struct rw *w, uint32_t block) { return w->is_cold && w->is_cold[block]; }
+/* Does block b fall into the next, which stands in the other part? */
+static inline bool rw_falls_over(const struct rw *w, const struct cfg_func *fn, uint32_t b)
+{
+    return b + 1 < fn->block_first + fn->block_count && rw_is_cold(w, b) != rw_is_cold(w, b + 1);
+}
 
 /* encode.c: bytes that several kinds of inserted code share */
 uint8_t *rw_put32(uint8_t *p, uint64_t v);
@@ -365,6 +402,12 @@ bool rw_induction(const struct rw *w, uint32_t block, struct rw_step *out);
 void rw_put_step_enter(const struct rw *w, uint8_t *at, uint64_t addr, uint32_t block);
 void rw_put_step_leave(const struct rw *w, uint8_t *at, uint64_t addr, uint32_t block);
 
+/* promote.c */
+void rw_promote(struct rw *w);
+unsigned rw_vector_bytes(uint8_t how);
+void rw_put_vector(const struct rw *w, const struct rw_fragment *f, uint8_t *at, uint64_t addr);
+void rw_insert_vectors(const struct rw *w, uint32_t edge, struct rw_fragments *out);
+
 /* blob.c: the runtime */
 uint64_t rw_blob_bytes(void);
 uint64_t rw_dynamic_init(const struct rw *w);      /* write.c: DT_INIT of the original, 0 none */
@@ -398,7 +441,9 @@ enum {
     RW_DATA_BYTES = 4096,
     RW_DATA_EARLY = 0,
     RW_DATA_COUNTING = 16,
-    RW_DATA_DYNAMIC = 64
+    RW_DATA_DYNAMIC = 64,
+    RW_DATA_ONES_BYTES = 32, /* what is added to counters in vector registers: right in front of the counters */
+    RW_DATA_ONES = RW_DATA_BYTES - RW_DATA_ONES_BYTES
 }; /* the runtime's words in front of the counters */
 
 #endif

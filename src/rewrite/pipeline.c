@@ -11,7 +11,7 @@
 #include <unistd.h>
 
 #define LOOKED_AT_MAX (8u << 20)
-#define REWRITE_FORMAT "mtool-rewrite-81" /* part of every copy's identity: change it when copies change */
+#define REWRITE_FORMAT "mtool-rewrite-83" /* part of every copy's identity: change it when copies change */
 
 static void set_key(struct rw *w)
 {
@@ -43,6 +43,10 @@ static void forget_plan(struct rw *w)
     VEC_FREE(&w->group_edges);
     VEC_FREE(&w->tables);
     VEC_FREE(&w->steps);
+    VEC_FREE(&w->promoted);
+    w->promoted_of = NULL;
+    w->vectors = 0;
+    w->is_cold = NULL;
     map_fini(&w->ref_table);
     str_free(&w->ro);
     w->group_count = w->counter_count = 0;

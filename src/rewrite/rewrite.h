@@ -219,7 +219,8 @@ uint64_t rewrite_take_back(const struct rewrite_copies *copies, struct observed_
 struct rewrite_side_exit {
     uint64_t before_counters; /* bytes from its instruction to the module's first counter */
     int64_t count;
-    uint64_t regs[16]; /* sums of what registers held there, in the order of their numbers */
+    uint64_t regs[16];    /* sums of what registers held there, in the order of their numbers */
+    uint64_t vectors[16]; /* of xmm8 to xmm15, two halves each, the lower first */
 };
 struct rewrite_side_exits {
     const struct rewrite_side_exit *data;
@@ -345,6 +346,7 @@ struct rewrite_relocatable_stats {
     struct rewrite_relocatable_whole *whole;
     size_t whole_count;
     const char *debug_lost; /* why its debug information is left out; NULL: it is not */
+    bool debug_is_split;    /* else: of that what is in another file is */
 };
 /* From the SIZE bytes of an x86-64 relocatable object (ET_REL) to those of its rewritten one, appended to OUT, which is
  * empty. NAME is only for messages and the map. What is not understood is taken over as it is, section by section, and

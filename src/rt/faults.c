@@ -12,7 +12,8 @@
 #include "rt/rt.h"
 
 enum { ACTION_HANDLER, ACTION_FLAGS, ACTION_RESTORER, ACTION_MASK, ACTION_WORDS };
-enum { CONTEXT_REGS = 5, CONTEXT_RIP = 21 }; /* words of struct ucontext */
+enum { CONTEXT_REGS = 5, CONTEXT_RIP = 21, CONTEXT_FP = 28 }; /* words of struct ucontext */
+enum { FP_XMM8 = 36 }; /* word of what CONTEXT_FP points to, as fxsave lays it out */
 
 /* ---- places ---- */
 
@@ -54,6 +55,9 @@ static int note(const uint64_t *context, int64_t by)
     __atomic_fetch_add(&l->count, by, __ATOMIC_RELAXED);
     for (int r = 0; r < 16; r++)
         __atomic_fetch_add(&l->regs[r], (uint64_t)by * context[CONTEXT_REGS + order[r]], __ATOMIC_RELAXED);
+    const uint64_t *fp = (const uint64_t *)context[CONTEXT_FP];
+    for (int k = 0; fp && k < 16; k++)
+        __atomic_fetch_add(&l->vectors[k], (uint64_t)by * fp[FP_XMM8 + k], __ATOMIC_RELAXED);
     return 1;
 }
 

@@ -8,7 +8,7 @@
 
 #include "base/base.h"
 
-enum { WITNESS_LINES = 64, WITNESS_SLOTS = 64, WITNESS_THREADS = 64 };
+enum { WITNESS_LINES = 64, WITNESS_SLOTS = 1024, WITNESS_THREADS = 64 };
 
 struct witness_slot {
     uint64_t group; /* + 1 */

@@ -326,6 +326,7 @@ static int check_data_misses(const struct reader *r, const struct prof_result *x
         [PROF_OWNER_CELL] = x->data_cell_count,
         [PROF_OWNER_LINE] = x->data_line_count,
         [PROF_OWNER_FIELD] = x->data_field_count,
+        [PROF_OWNER_PROCESS] = x->data_process_count,
     };
     for (size_t i = 0; i < x->data_miss_count; i++) {
         const struct prof_data_miss *m = &x->data_misses[i];

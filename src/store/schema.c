@@ -80,11 +80,14 @@ const struct store_table *store_table(unsigned id)
     return &tables[id];
 }
 
-/* Schema 21 brought those of mtool spy, from the first of them to the last list, 22 arcs and samples, 23 stalls. */
+/* Schema 21 brought those of mtool spy, from the first of them to the last list, 22 arcs and samples, 23 stalls, 24 the
+ * processes that were followed. */
 bool store_has_table(int version, unsigned id)
 {
     if (id == STORE_LISTS + PROF_ROW_STALL - PROF_ROW_LISTS)
         return version > 22;
+    if (id == STORE_LISTS + PROF_ROW_DATA_PROCESS - PROF_ROW_LISTS)
+        return version > 23;
     bool is_of_spy = id >= STORE_LISTS + PROF_ROW_SPY - PROF_ROW_LISTS && id < STORE_FUNCTIONS;
     bool is_of_arcs =
         id == STORE_LISTS + PROF_ROW_ARC - PROF_ROW_LISTS || id == STORE_LISTS + PROF_ROW_PC_SAMPLE - PROF_ROW_LISTS;

@@ -8,9 +8,9 @@
 #include "base/base.h"
 #include "result/result.h"
 
-#define STORE_SCHEMA_VERSION 23
-/* The oldest that is read too: it lacks the tables of mtool spy, all before 22 those of arcs and samples, and all
- * before 23 that of stalls, which are empty then. */
+#define STORE_SCHEMA_VERSION 24
+/* The oldest that is read too: it lacks the tables of mtool spy, all before 22 those of arcs and samples, all
+ * before 23 that of stalls, and all before 24 that of processes followed, which are empty then. */
 #define STORE_SCHEMA_OLDEST 20
 
 /* ---- write.c ---- */

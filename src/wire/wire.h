@@ -67,7 +67,8 @@ struct wire_side_exit {
     uint64_t key; /* 0: free; module + 1 in the upper half, in the lower how far in front of the page before the
                      module's counters the instruction is */
     int64_t count;
-    uint64_t regs[16]; /* sums of what registers held, rax, rcx, rdx, rbx, rsp, rbp, rsi, rdi, r8 ... r15 */
+    uint64_t regs[16];    /* sums of what registers held, rax, rcx, rdx, rbx, rsp, rbp, rsi, rdi, r8 ... r15 */
+    uint64_t vectors[16]; /* of xmm8 ... xmm15, two halves each, the lower first */
 };
 #define WIRE_SIDE_EXITS_MAX 256
 

@@ -21,10 +21,10 @@ static void solve(const struct rewrite_map *m, uint64_t random)
     for (uint32_t i = 0; i < 16; i++) { /* in blocks, near them, anywhere */
         random = random * 6364136223846793005u + 1442695040888963407u;
         uint64_t at = n ? m->block_addr_new[random % n] + (random >> 32 & 63) : 0;
-        left[i] =
-            (struct rewrite_side_exit){i % 4 ? m->counters_vaddr - at : random, (int64_t)random >> (random >> 58), {0}};
+        left[i] = (struct rewrite_side_exit){.before_counters = i % 4 ? m->counters_vaddr - at : random,
+                                             .count = (int64_t)random >> (random >> 58)};
         for (int r = 0; r < 16; r++)
-            left[i].regs[r] = random >> r;
+            left[i].regs[r] = left[i].vectors[r] = random >> r;
     }
     struct rewrite_side_exits lefts = {left, 16};
     rewrite_counts_solve_side_exits(m, counters, lefts, counts, counts + 2 * n, counts + n);

@@ -60,18 +60,16 @@ INLINED uint32_t oldest_way(const uint32_t *used, uint32_t row)
 
 /* ---- what leaves, and what comes ---- */
 
-static void evict(struct cache *c, struct plain *p, unsigned at, uint32_t number, uint32_t cell)
+/* Without a branch: what is known of the line is seldom near, and nothing waits for it then. */
+INLINED void evict(struct cache *c, struct plain *p, unsigned at, uint32_t number, uint32_t cell)
 {
     struct plain_line *n = &p->of[number];
-    unsigned own = 1u << at;
+    unsigned own = 1u << at, here = n->here, dirty = n->dirty;
+    unsigned further = here & ~((2u << at) - 1), is_dirty = dirty >> at & 1; /* goes to the nearest one that has it */
     n->by[at] = cell + 1;
-    n->here = (uint8_t)(n->here & ~own);
-    if (!(n->dirty & own))
-        return;
-    n->dirty = (uint8_t)(n->dirty & ~own);
-    c->levels[p->levels[at].at].counts.write_backs++;
-    unsigned further = n->here & ~((2u << at) - 1); /* to the nearest one that has it */
-    n->dirty = (uint8_t)(n->dirty | (further & -further));
+    n->here = (uint8_t)(here & ~own);
+    n->dirty = (uint8_t)((dirty & ~own) | (further & -further & -is_dirty));
+    c->levels[p->levels[at].at].counts.write_backs += is_dirty;
 }
 
 static void bring_in(struct cache *c, struct plain *p, unsigned at, uint32_t number, const struct reference *r)
@@ -212,18 +210,20 @@ INLINED void fetch_further(const struct plain *p, uint32_t number, uint64_t line
     }
 }
 
-/* Where many miss not all that is known of lines is near: it is fetched in two steps, some references before. (A third
- * step, for the lines that have to go, costs more than it saves: to find them the whole set is read twice.) */
+/* Where many miss not all that is known of lines is near: it is fetched in three steps, some references before. (A
+ * further step, for the lines that have to go, costs more than it saves: to find them the whole set is read twice.) */
 static void run_far(struct cache *c, struct plain *p, const struct cache_ref *refs, size_t count)
 {
     uint32_t numbers[PART];
     unsigned shift = c->levels[p->levels[0].at].shift;
-    for (size_t i = 0; i < count + 2 * AHEAD; i++) {
-        size_t next = i - AHEAD, now = next - AHEAD;
-        if (i < count) {
-            numbers[i] = refs[i].kind == CACHE_FETCH ? 0 : number_of(p, refs[i].address >> shift);
-            __builtin_prefetch(&p->stack.of[numbers[i]], 1);
-            __builtin_prefetch(&p->of[numbers[i]], 1);
+    for (size_t i = 0; i < count + 3 * AHEAD; i++) {
+        size_t known = i - AHEAD, next = known - AHEAD, now = next - AHEAD;
+        if (i < count)
+            numbers_prefetch(&p->numbers, refs[i].address >> shift);
+        if (known < count) {
+            numbers[known] = refs[known].kind == CACHE_FETCH ? 0 : number_of(p, refs[known].address >> shift);
+            __builtin_prefetch(&p->stack.of[numbers[known]], 1);
+            __builtin_prefetch(&p->of[numbers[known]], 1);
         }
         if (next < count)
             fetch_further(p, numbers[next], refs[next].address >> shift);

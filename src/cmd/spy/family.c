@@ -7,6 +7,7 @@
  */
 #include "cmd/spy/program.h"
 
+#include <fcntl.h>
 #include <stdlib.h>
 #include <unistd.h>
 
@@ -26,6 +27,7 @@ struct family {
     struct map numbers; /* hash of an identity -> of `data` */
     VEC(const char *) identities;
     VEC(struct prof_input_datum) data;
+    VEC(struct prof_input_process) processes; /* that are over */
     struct allocations_lost lost;
 };
 
@@ -55,6 +57,7 @@ void family_free(struct family *f)
     VEC_FREE(&f->forks);
     VEC_FREE(&f->identities);
     VEC_FREE(&f->data);
+    VEC_FREE(&f->processes);
     map_fini(&f->numbers);
     arena_free(f->arena);
     free(f);
@@ -87,6 +90,26 @@ static const char *executable_of(const struct family *f, uint32_t pid)
     return arena_strdup(f->arena, allocations_original(f->all->allocations, name));
 }
 
+/* Words with blanks between; what cannot be read, the executable. */
+static const char *command_of(const struct family *f, uint32_t pid, const char *executable)
+{
+    enum { COMMAND_MAX = 4096 };
+    char path[40], words[COMMAND_MAX];
+    snprintf(path, sizeof path, "/proc/%u/cmdline", pid);
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    ssize_t n = fd < 0 ? 0 : read(fd, words, sizeof words - 1);
+    if (fd >= 0)
+        close(fd);
+    while (n > 0 && !words[n - 1])
+        n--;
+    if (n <= 0)
+        return executable;
+    words[n] = 0;
+    for (ssize_t i = 0; i < n; i++)
+        words[i] = words[i] ? words[i] : ' ';
+    return arena_strdup(f->arena, words);
+}
+
 static struct spied_program *add_member(struct family *f, const struct launch_chunk *c)
 {
     const char *executable = NULL;
@@ -94,6 +117,8 @@ static struct spied_program *add_member(struct family *f, const struct launch_ch
     if (!executable)
         executable = executable_of(f, c->pid);
     struct spied_program *s = spied_process_new(f->all, data, executable);
+    s->is_fork = data;
+    s->command = command_of(f, c->pid, executable);
     s->process = c->process;
     s->pid = (int)c->pid;
     allocations_started(s->allocations, s->pid);
@@ -215,6 +240,32 @@ static uint64_t block_begin(void *ctx, uint32_t object, uint64_t address)
     return b->object == object ? b->start : UINT64_MAX;
 }
 
+static const struct prof_input_spied_level *levels_of(struct family *f, const struct spied_program *s)
+{
+    size_t count = 0, n = 0;
+    for (size_t i = 0; i < s->cache_count; i++)
+        count += s->caches[i].config.count;
+    struct prof_input_spied_level *levels = ARENA_ARRAY(f->arena, struct prof_input_spied_level, count + 1);
+    for (size_t i = 0; i < s->cache_count; i++)
+        for (unsigned k = 0; k < s->caches[i].config.count; k++, n++) {
+            const struct cache *c = spy_cache(s->spy, i);
+            levels[n].counts = *cache_counts(c, k);
+            if (s->part.one_in > 1)
+                levels[n].estimate = cache_estimate(c, k);
+        }
+    return levels;
+}
+
+static void add_process(struct family *f, const struct spied_program *s)
+{
+    VEC_PUSH(&f->processes, ((struct prof_input_process){.pid = (uint32_t)s->pid,
+                                                         .threads = s->threads,
+                                                         .is_fork = s->is_fork,
+                                                         .command = s->command,
+                                                         .executable = arena_strdup(f->arena, s->executable),
+                                                         .levels = levels_of(f, s)}));
+}
+
 static void add_found(struct family *f, struct spied_program *s)
 {
     struct spied_program *all = f->all;
@@ -236,6 +287,7 @@ static void end_member(struct family *f, size_t nth)
     if (s->second_merge)
         merge_end(s->second_merge);
     spy_end(s->spy);
+    add_process(f, s);
     add_found(f, s);
     spied_process_free(s);
     memmove(&f->members.data[nth], &f->members.data[nth + 1], (--f->members.len - nth) * sizeof *f->members.data);
@@ -262,6 +314,12 @@ struct prof_input_datum *family_data(const struct family *f, uint32_t *count)
 {
     *count = (uint32_t)f->data.len;
     return f->data.data;
+}
+
+const struct prof_input_process *family_processes(const struct family *f, size_t *count)
+{
+    *count = f->processes.len;
+    return f->processes.data;
 }
 
 uint64_t family_block_begin(void *ctx, uint32_t object, uint64_t address)

@@ -185,5 +185,7 @@ struct prof_input_spied *spied_found(struct spied_program *s, const struct launc
                                    .ctx = s,
                                    .curve_min = curve_min(s),
                                    .curve_max = SPY_CURVE_MAX};
+    if (s->family)
+        f->processes = family_processes(s->family, &f->process_count);
     return f;
 }

@@ -18,6 +18,7 @@ struct held {
     uint64_t since, until; /* these times */
     uint64_t resumes;      /* when it goes on behind `until`: later if there is a pause */
     double pace;           /* ticks from entry to entry at most */
+    double step;           /* between those two */
 };
 struct queue { /* of an area */
     VEC(struct held) held;
@@ -90,30 +91,56 @@ static struct wire_pause times_of(const struct held *h, size_t at)
     return (struct wire_pause){stamp, stamp};
 }
 
+static void set_step(struct held *h)
+{
+    h->step = fmin(h->pace, (double)(h->until - h->since) / (double)(h->to - h->from));
+}
+
 /* Up to the next entry of known time behind `from`; times that cannot be are passed over. */
 static void look_ahead(struct held *h)
 {
     h->from = h->to;
     h->since = h->resumes;
     for (h->to = after(h, h->from); h->to < h->chunk.count; h->to = after(h, h->to)) {
+        if (!wire_is_event(&h->entries[h->to]))
+            continue;
         struct wire_pause times = times_of(h, h->to);
         h->until = times.from;
         h->resumes = times.to;
-        if (times.from && times.from >= h->since && times.to >= times.from && times.to <= h->chunk.end)
+        if (times.from && times.from >= h->since && times.to >= times.from && times.to <= h->chunk.end) {
+            set_step(h);
             return;
+        }
     }
     h->until = h->resumes = max_u64(h->chunk.end, h->since);
+    set_step(h);
 }
 
-static uint64_t time_at(const struct held *h)
+static uint64_t time_of(const struct held *h, size_t at)
 {
-    double pace = fmin(h->pace, (double)(h->until - h->since) / (double)(h->to - h->from));
-    return h->since + (uint64_t)((double)(h->next - h->from) * pace);
+    return h->since + (uint64_t)((double)(at - h->from) * h->step);
 }
 
-static void advance(struct held *h)
+static uint64_t time_at(const struct held *h) { return time_of(h, h->next); }
+
+/* The first entry behind `next`, up to `to`, that was made at that moment or later; `to` if there is none. */
+static size_t first_since(const struct held *h, uint64_t moment)
 {
-    h->next = after(h, h->next);
+    double ahead = moment > h->since && h->step > 0 ? (double)(moment - h->since) / h->step : (double)h->to;
+    size_t at = ahead < (double)(h->to - h->from) ? h->from + (size_t)ahead : h->to;
+    while (at > h->next + 1 && time_of(h, at - 1) >= moment)
+        at--;
+    while (at < h->to && time_of(h, at) < moment)
+        at++;
+    return at;
+}
+
+/* To the next entry, and on to the first from `least` on. */
+static void advance(struct held *h, size_t least)
+{
+    do
+        h->next = after(h, h->next);
+    while (h->next < least);
     if (h->next >= h->to && h->next < h->chunk.count)
         look_ahead(h);
 }
@@ -134,9 +161,9 @@ static void hand_over(struct merge *m, struct queue *q, uint64_t until)
 {
     struct held *h = head_of(q);
     size_t from = h->next;
-    do
-        advance(h);
-    while (h->next < h->chunk.count && time_at(h) < until);
+    advance(h, 0);
+    while (h->next < h->chunk.count && time_at(h) < until)
+        advance(h, first_since(h, until));
     struct launch_chunk piece = h->chunk;
     piece.entries = h->entries + from;
     piece.count = h->next - from;

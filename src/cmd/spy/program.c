@@ -7,6 +7,7 @@
 
 #include <math.h>
 #include <stdlib.h>
+#include <sys/resource.h>
 
 void spied_read_maps(struct spied_program *s) { allocations_read_maps(s->allocations); }
 
@@ -169,94 +170,6 @@ static const struct rewrite_map *map_of(void *ctx, size_t module)
     return module < s->module_count ? s->modules[module].map : NULL;
 }
 
-/* ---- the filter ---- */
-
-static bool is_data_first(const struct cache_config *c, unsigned level)
-{
-    for (unsigned i = 0; i < level; i++)
-        if (c->levels[i].side & CACHE_DATA)
-            return false;
-    return c->levels[level].side & CACHE_DATA;
-}
-
-/* Does a reference to the line used last in its slot of the filter change nothing in there? */
-static bool suits(const struct cache_config *c, uint64_t line_bytes)
-{
-    for (unsigned i = 0; i < c->count; i++) {
-        const struct cache_level *l = &c->levels[i];
-        if (l->inclusion == CACHE_INCLUSIVE || l->no_allocate || l->write_through)
-            return false;
-        if (is_data_first(c, i) && (l->line_bytes != line_bytes || line_bytes >= CACHE_PAGE_MIN ||
-                                    l->size_bytes / l->ways % (WIRE_FILTER_SLOTS * line_bytes) != 0))
-            return false;
-    }
-    return true;
-}
-
-static uint64_t shortest_line(const struct spied_program *s)
-{
-    uint64_t line = CACHE_LINE_MAX;
-    for (size_t i = 0; i < s->cache_count; i++)
-        for (unsigned k = 0; k < s->caches[i].config.count; k++)
-            line = min_u64(line, s->caches[i].config.levels[k].line_bytes);
-    return line;
-}
-
-/* Of shorter ones a reference is to more than two. */
-enum { FILTER_TWO_LINE_MIN = 64 };
-
-/* Are the last two lines of a set there, whatever came before? Chance may take any. */
-static bool keeps_two(const struct spied_program *s)
-{
-    for (size_t i = 0; i < s->cache_count; i++)
-        for (unsigned k = 0; k < s->caches[i].config.count; k++) {
-            const struct cache_level *l = &s->caches[i].config.levels[k];
-            if (is_data_first(&s->caches[i].config, k) && (l->ways < 2 || l->policy == CACHE_RANDOM))
-                return false;
-        }
-    return true;
-}
-
-/* Among threads: each has the nearest level for itself, and takes from others no more than the filter's line. */
-static bool suits_threads(const struct cache_config *c, uint64_t line_bytes)
-{
-    for (unsigned i = 0; i < c->count; i++) {
-        const struct cache_level *l = &c->levels[i];
-        if (l->is_shared ? is_data_first(c, i) : l->line_bytes < CACHE_PAGE_MIN && l->line_bytes != line_bytes)
-            return false;
-    }
-    return true;
-}
-
-/* TLBs that nobody asked for are left out: they alone would need each reference. */
-static void leave_out_tlbs(struct spied_program *s)
-{
-    size_t kept = 0;
-    for (size_t i = 0; i < s->cache_count; i++)
-        if (!s->caches[i].is_tlb)
-            s->caches[kept++] = s->caches[i];
-    s->cache_count = kept;
-}
-
-static void choose_filter(struct spied_program *s, bool has_threads)
-{
-    const struct cmd_args *a = s->profile->args;
-    bool wants_tlbs = a->machine && a->command->id == CMD_ID_spy && s->part.one_in == 1 && !s->samples.length;
-    if (a->unfiltered || wants_tlbs)
-        return;
-    uint64_t line = shortest_line(s);
-    if (line < REWRITE_FILTER_LINE_MIN)
-        return;
-    for (size_t i = 0; i < s->cache_count; i++)
-        if (!s->caches[i].is_tlb &&
-            !(suits(&s->caches[i].config, line) && (!has_threads || suits_threads(&s->caches[i].config, line))))
-            return;
-    leave_out_tlbs(s);
-    s->filter_shift = (uint8_t)__builtin_ctzll(line);
-    s->filter_two = !has_threads && line >= FILTER_TWO_LINE_MIN && s->part.one_in == 1 && keeps_two(s);
-    s->is_filtered = true;
-}
-
 /* ---- some sets ---- */
 
 static struct cache_config *configs_of(const struct spied_program *s)
@@ -277,7 +190,7 @@ static int choose_part(struct spied_program *s)
     if (n & (n - 1))
         return diag_error("--sets 1/%llu: N must be a power of two, as the sets of caches are", (unsigned long long)n);
     if (n > 1)
-        leave_out_tlbs(s);
+        spied_leave_out_tlbs(s);
     return cache_choose_part(configs_of(s), s->cache_count, (unsigned)n, which_part((unsigned)n), &s->part);
 }
 
@@ -495,6 +408,23 @@ static void ended(void *ctx, uint32_t process)
         family_ended(s->family, process);
 }
 
+static double own_processor_time(void)
+{
+    struct rusage u;
+    getrusage(RUSAGE_SELF, &u);
+    return (double)(u.ru_utime.tv_sec + u.ru_stime.tv_sec) + 1e-6 * (double)(u.ru_utime.tv_usec + u.ru_stime.tv_usec);
+}
+
+static int run_followed(struct spied_program *s, const struct launch_options *opt, struct launch_result **run)
+{
+    double before = own_processor_time();
+    int rc = profile_run(s->profile, opt, false, run);
+    if (rc == 0)
+        diag_debug(1, "processor time while %llu references were told: %.4f s of the program, of mtool %.4f s",
+                   (unsigned long long)s->references, (*run)->user_s + (*run)->system_s, own_processor_time() - before);
+    return rc;
+}
+
 static int follow(struct spied_program *s, bool has_threads, struct launch_result **run)
 {
     struct launch_reference_options references = {.begin = begin,
@@ -510,12 +440,12 @@ static int follow(struct spied_program *s, bool has_threads, struct launch_resul
                                  .references = &references,
                                  .progress = "simulating caches"};
     s->has_threads = has_threads;
-    choose_filter(s, has_threads);
+    spied_choose_filter(s, has_threads);
     int rc = make_copies(s);
     s->failed = rc ? NULL : cannot_follow(s->profile->program);
     if (s->failed)
         return CMD_SELF_FAILED;
-    if (rc || (rc = begin_simulation(s)) || (rc = profile_run(s->profile, &opt, false, run)))
+    if (rc || (rc = begin_simulation(s)) || (rc = run_followed(s, &opt, run)))
         return rc;
     return end_simulation(s, *run);
 }

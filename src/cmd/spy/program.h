@@ -26,6 +26,8 @@ struct spied_program {
                               here. NULL: the first process alone */
     bool has_threads;
     const char *executable; /* its path */
+    const char *command;    /* of a process that is followed: as it stands in /proc */
+    bool is_fork;           /* likewise: it goes on with its parent's program */
     struct arena *arena;
     struct spy_caches *caches;
     size_t cache_count;
@@ -68,6 +70,10 @@ struct spied_program {
 void spied_take(void *ctx, const struct launch_chunk *c);       /* stream.c: what the program hands over, */
 void spied_take_piece(void *ctx, const struct launch_chunk *c); /* in the order in which it is simulated, */
 void spied_take_again(void *ctx, const struct launch_chunk *c); /* and in the second one */
+/* filter.c: what s's copies leave out. TLBs that nobody asked for are taken out of s's caches: they alone would need
+ * each reference. */
+void spied_leave_out_tlbs(struct spied_program *s);
+void spied_choose_filter(struct spied_program *s, bool has_threads);
 /* samples.c. Options: 0, or an exit status after one line. */
 int spied_check_samples(const struct cmd_args *a);
 void spied_plan_samples(struct spied_program *s, const struct launch_result *counted);
@@ -91,6 +97,8 @@ void family_end(struct family *f); /* those that go on too */
 struct allocations_lost family_lost(const struct family *f);
 /* What they reached; names are those of one process. Of as many as there are. */
 struct prof_input_datum *family_data(const struct family *f, uint32_t *count);
+/* And what each missed. */
+const struct prof_input_process *family_processes(const struct family *f, size_t *count);
 uint64_t family_block_begin(void *ctx, uint32_t object, uint64_t address); /* ctx: the spied program of all */
 /* identity.c: what tells the objects of one process that are those of another, too. Appended. */
 void spied_identify(const struct spied_program *s, uint32_t object, struct strbuf *out);

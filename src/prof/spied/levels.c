@@ -35,7 +35,7 @@ static struct prof_cache row_of(const struct spied *s, const struct spied_level 
                                .miss_cycles = l->miss_cycles};
 }
 
-static struct prof_data_miss misses_of(const struct cache_counts *c)
+struct prof_data_miss spied_misses_of(const struct cache_counts *c)
 {
     struct prof_data_miss row = {
         .owner = PROF_OWNER_PROGRAM, .references = sum(c->references), .misses = sum(c->misses)};
@@ -94,7 +94,7 @@ void spied_levels(struct spied *s)
     r->caches = ARENA_ARRAY(r->arena, struct prof_cache, s->level_count + 1);
     for (uint32_t i = 0; i < s->level_count; i++) {
         const struct spied_level *l = &s->levels[i];
-        struct prof_data_miss row = misses_of(cache_counts(spy_cache(s->in->spy, l->config), l->level));
+        struct prof_data_miss row = spied_misses_of(cache_counts(spy_cache(s->in->spy, l->config), l->level));
         r->caches[r->cache_count] = row_of(s, l);
         r->caches[r->cache_count++].is_primary = i == s->primary;
         row.cache = i;

@@ -52,12 +52,8 @@ const struct cache_cell *spied_scaled(struct spied *s, const struct spied_level 
     return out;
 }
 
-void spied_scale_row(const struct spied *s, struct prof_data_miss *row)
+void spied_scale_by(const struct cache_estimate *e, struct prof_data_miss *row)
 {
-    const struct spied_level *l = &s->levels[row->cache];
-    if (!spied_is_part(s))
-        return;
-    struct cache_estimate e = cache_estimate(cache_of(s, l), l->level);
     struct cache_cell c = {.misses = row->misses,
                            .causes = {[CACHE_CAPACITY] = row->capacity,
                                       [CACHE_CONFLICT] = row->conflict,
@@ -65,12 +61,21 @@ void spied_scale_row(const struct spied *s, struct prof_data_miss *row)
                                       [CACHE_AROUND] = row->around,
                                       [CACHE_TRUE_SHARING] = row->true_sharing,
                                       [CACHE_FALSE_SHARING] = row->false_sharing}};
-    scale_cell(&c, e.misses, e.references);
+    scale_cell(&c, e->misses, e->references);
     row->references = c.references;
     row->misses = c.misses;
     row->cold = row->capacity = row->conflict = row->inclusion = row->around = 0;
     row->true_sharing = row->false_sharing = 0;
     spied_add_causes(row, c.causes);
+}
+
+void spied_scale_row(const struct spied *s, struct prof_data_miss *row)
+{
+    const struct spied_level *l = &s->levels[row->cache];
+    if (!spied_is_part(s))
+        return;
+    struct cache_estimate e = cache_estimate(cache_of(s, l), l->level);
+    spied_scale_by(&e, row);
 }
 
 void spied_estimate(const struct spied *s, uint32_t level, const uint32_t *cells, size_t count,

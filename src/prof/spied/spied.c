@@ -72,6 +72,7 @@ void spied_build(struct join *j)
     spied_cells(&s);
     spied_lines(&s);
     spied_fields(&s);
+    spied_processes(&s);
     keep_misses(&s);
     spied_evictors(&s);
     spied_sharing(&s);

@@ -76,6 +76,7 @@ void spied_curves(struct spied *s);  /* curves.c */
 void spied_cells(struct spied *s);
 void spied_lines(struct spied *s);
 void spied_fields(struct spied *s);              /* fields.c */
+void spied_processes(struct spied *s);           /* processes.c */
 void spied_evictors(struct spied *s);            /* evictors.c */
 void spied_sharing(struct spied *s);             /* sharing.c */
 void spied_pictures(struct spied *s);            /* pictures.c */
@@ -100,7 +101,9 @@ struct prof_interval spied_share(const struct spied *s, const struct spied_group
 static inline bool spied_is_part(const struct spied *s) { return s->one_in > 1 || s->windows; }
 double spied_scale(const struct spied *s); /* all for what was simulated */
 const struct cache_cell *spied_scaled(struct spied *s, const struct spied_level *l);
-void spied_scale_row(const struct spied *s, struct prof_data_miss *row); /* the program's */
+void spied_scale_row(const struct spied *s, struct prof_data_miss *row);         /* the program's */
+void spied_scale_by(const struct cache_estimate *e, struct prof_data_miss *row); /* what e is of */
+struct prof_data_miss spied_misses_of(const struct cache_counts *c);             /* levels.c: of the program */
 void spied_estimate(const struct spied *s, uint32_t level, const uint32_t *cells, size_t count,
                     struct prof_data_miss *row); /* its interval; of no cells: of the program */
 void spied_sum_parts(struct spied *s);           /* of the stall; needs the levels */

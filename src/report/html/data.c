@@ -5,7 +5,7 @@
 
 #include <math.h>
 
-enum { CELLS = 60, PROCEDURES = 40, SHARING = 40, ADVICE = 20, EVICTORS = 1 };
+enum { CELLS = 60, PROCEDURES = 40, PROCESSES = 40, SHARING = 40, ADVICE = 20, EVICTORS = 1 };
 
 /* ---- tables by level ---- */
 
@@ -252,6 +252,34 @@ static void put_cells(struct html_page *p, const struct html_data *d)
     html_more(p, p->r->data_cell_count, CELLS, "--by cell --all");
 }
 
+/* ---- processes ---- */
+
+static void put_processes(struct html_page *p, const struct html_data *d)
+{
+    if (!p->r->data_process_count)
+        return;
+    html_puts(p, "<h3>Processes, each with caches of its own</h3>\n<table class=\"bars\"><thead><tr>"
+                 "<th scope=\"col\">command</th><th scope=\"col\" class=\"n\">pid</th>"
+                 "<th scope=\"col\" class=\"barcell\">stall by cause</th><th scope=\"col\" class=\"n\">stall</th>");
+    html_level_heads(p, d, "n wide");
+    html_puts(p, "</tr></thead><tbody>\n");
+    for (uint32_t i = 0; i < p->r->data_process_count && i < PROCESSES; i++) {
+        const struct prof_data_process *x = &p->r->data_processes[i];
+        html_puts(p, "<tr><td>");
+        html_text(p, x->command ? x->command : "?");
+        html_puts(p, x->is_fork ? " (fork)</td>" : "</td>");
+        html_cell(p, "n", arena_printf(p->a, "%u", x->pid));
+        html_puts(p, "<td class=\"barcell\">");
+        html_data_bar(p, PROF_OWNER_PROCESS, i, x->stall_share.value, p->r->data_processes[0].stall_share.value);
+        html_puts(p, "</td>");
+        html_cell(p, "n strong", figure_percent(p->a, x->stall_share.value));
+        html_level_cells(p, d, PROF_OWNER_PROCESS, i, "n wide");
+        html_puts(p, "</tr>\n");
+    }
+    html_puts(p, "</tbody></table>\n");
+    html_more(p, p->r->data_process_count, PROCESSES, "--by process --all");
+}
+
 /* ---- sharing ---- */
 
 void html_data_sites(struct html_page *p, uint32_t sharing)
@@ -373,6 +401,7 @@ void html_data(struct html_page *p)
     if (data_is_all(p->r))
         put_procedures(p);
     put_cells(p, &d);
+    put_processes(p, &d);
     put_sharing(p, &d);
     html_data_curve(p, ID_NONE, "Misses in caches of other sizes, in all and of the first objects");
     html_puts(p, "</section>\n");

@@ -343,8 +343,11 @@ static void put_overview(const struct prof_result *r, const struct report_option
     str_puts(out, r->data_advice_count ? "\n" : "");
     data_put_advice(r, o, FEW, a, out);
     cell_put_wrapped(out,
-                     "More with --by data (all objects), cell, field, line, sharing (what threads take from each "
-                     "other) and curve (other sizes of caches).",
+                     r->data_process_count
+                         ? "More with --by data (all objects), cell, field, line, process, sharing (what threads take "
+                           "from each other) and curve (other sizes of caches)."
+                         : "More with --by data (all objects), cell, field, line, sharing (what threads take from "
+                           "each other) and curve (other sizes of caches).",
                      report_width(o), 0);
 }
 
@@ -368,6 +371,8 @@ void data_put(const struct prof_result *r, const struct report_options *o, struc
         data_put_advice(r, o, REPORT_TOP, a, out);
     else if (o->by == REPORT_BY_CURVE)
         data_put_curves(r, o, a, out);
+    else if (o->by == REPORT_BY_PROCESS)
+        data_put_processes(r, o, a, out);
     else
         put_overview(r, o, a, out);
 }

@@ -44,6 +44,8 @@ void data_put_sharing(const struct prof_result *r, const struct report_options *
 /* At most `few` unless it was said; nothing if there is none. */
 void data_put_advice(const struct prof_result *r, const struct report_options *o, size_t few, struct arena *a,
                      struct strbuf *out);
+void data_put_processes(const struct prof_result *r, const struct report_options *o, struct arena *a,
+                        struct strbuf *out);
 void data_put_curves(const struct prof_result *r, const struct report_options *o, struct arena *a, struct strbuf *out);
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * What mtool spy found in finer grain, as text: fields, source lines, lines of caches that threads share, and other
- * sizes of caches. */
+ * What mtool spy found in finer grain, as text: fields, source lines, processes, lines of caches that threads share,
+ * and other sizes of caches. */
 #include <math.h>
 
 #include "report/text/data.h"
@@ -82,6 +82,43 @@ void data_put_lines(const struct prof_result *r, const struct report_options *o,
     }
     grid_put(&t.grid, out);
     data_put_rest(shown, r->data_line_count, "--all", out);
+}
+
+/* ---- processes ---- */
+
+static void put_process(struct data_table *t, const struct prof_result *r, uint32_t id, bool is_narrow, struct arena *a)
+{
+    const struct prof_data_process *p = &r->data_processes[id];
+    data_table_cell(t, data_stall(&p->stall_share, a));
+    data_levels_cells(t, r, PROF_OWNER_PROCESS, id, a);
+    data_table_cell(t, data_cause_text(r, PROF_OWNER_PROCESS, id, is_narrow, a));
+    data_table_cell(t, arena_printf(a, "%u", p->threads));
+    data_table_cell(t, arena_printf(a, "%u", p->pid));
+    data_table_cell(t, p->command ? cell_safe(a, p->command) : "?");
+    data_table_row(t, p->is_fork ? "a fork, that goes on with its parent's program" : NULL);
+}
+
+void data_put_processes(const struct prof_result *r, const struct report_options *o, struct arena *a,
+                        struct strbuf *out)
+{
+    struct data_table t = {0};
+    size_t shown = data_limit(o, r->data_process_count, REPORT_TOP);
+    if (!r->data_process_count) {
+        str_puts(out, "Processes are told of with mtool spy --follow.\n");
+        return;
+    }
+    str_puts(out, "Processes, each with caches of its own, and their part of the memory stall:\n");
+    data_table_column(&t, "", "stall", NULL, false);
+    data_levels_columns(&t, r, o, a);
+    data_table_column(&t, "most", "by cause", NULL, true);
+    data_table_column(&t, "", "threads", NULL, false);
+    data_table_column(&t, "", "pid", NULL, false);
+    data_table_column(&t, "", "command", shorten_middle, true);
+    data_table_begin(&t, o, a);
+    for (size_t i = 0; i < shown; i++)
+        put_process(&t, r, (uint32_t)i, report_width(o) < REPORT_WIDE, a);
+    grid_put(&t.grid, out);
+    data_put_rest(shown, r->data_process_count, "--all", out);
 }
 
 /* ---- lines of caches that threads take from each other ---- */

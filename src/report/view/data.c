@@ -7,10 +7,12 @@
 void data_build(struct view *v)
 {
     enum { MIN = 72 }; /* columns; arrows move what a smaller screen cuts */
-    static const unsigned tables[] = {REPORT_BY_DATA,  REPORT_BY_ADVICE,  REPORT_BY_CELL, REPORT_BY_LINE,
-                                      REPORT_BY_FIELD, REPORT_BY_SHARING, REPORT_BY_CURVE};
+    static const unsigned tables[] = {REPORT_BY_DATA,  REPORT_BY_ADVICE,  REPORT_BY_CELL,    REPORT_BY_LINE,
+                                      REPORT_BY_FIELD, REPORT_BY_SHARING, REPORT_BY_PROCESS, REPORT_BY_CURVE};
     v->first_own = 0;
     for (size_t i = 0; i < (v->tour.r->spy_count ? ARRAY_LEN(tables) : 1); i++) {
+        if (tables[i] == REPORT_BY_PROCESS && !v->tour.r->data_process_count)
+            continue;
         const struct report_options o = {
             .all = true, .by = tables[i], .columns = (unsigned)max_u64(screen_columns(v->screen), MIN)};
         struct strbuf text = {0};

@@ -113,5 +113,5 @@ struct image_moved_func rw_blob_frames(const struct rw *w, struct rw_frames *out
     uint32_t pushed;
     for (unsigned i = 0; rw_blob_state(w, i, &addr, &pushed); i++)
         rw_frame(out, (uint32_t)(addr - code.addr), pushed);
-    return (struct image_moved_func){ID_NONE, code.addr, code.bytes, out->data, out->len};
+    return (struct image_moved_func){ID_NONE, code.addr, code.bytes, out->data, out->len, false};
 }

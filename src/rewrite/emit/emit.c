@@ -25,7 +25,7 @@ static uint64_t branch_target(const struct rw *w, uint32_t block, bool is_second
     const struct cfg_block *blk = &w->cfg->blocks.data[block];
     struct rw_arrival to;
     if (rw_branch_arrives(w, block, is_second, &to))
-        return w->funcs[to.func].addr_new + to.label;
+        return rw_address(&w->funcs[to.func], to.label);
     uint64_t target = cfg_insn_target(w->cfg, blk->insn_first + blk->insn_count - 1);
     return w->moved_address ? w->moved_address(w, target) : target;
 }
@@ -115,7 +115,7 @@ static void put_insns(const struct rw *w, const struct rw_fragment *f, uint8_t *
 
 static void put_fragment(const struct rw *w, const struct rw_func *fn, const struct rw_fragment *f, uint8_t *at)
 {
-    uint64_t addr = fn->addr_new + f->off;
+    uint64_t addr = rw_address(fn, f->off);
     switch ((enum rw_fragment_kind)f->kind) {
     case RW_INSNS:
         put_insns(w, f, at, addr);
@@ -133,13 +133,16 @@ static void put_fragment(const struct rw *w, const struct rw_func *fn, const str
         rw_put_jmp(at, addr, rw_body(w, f->id));
         return;
     case RW_BACK:
-        rw_put_jmp(at, addr, fn->addr_new + rw_insn_off(w, cfg_block_of(w->cfg, f->id), f->id));
+        rw_put_jmp(at, addr, rw_address(fn, rw_insn_off(w, cfg_block_of(w->cfg, f->id), f->id)));
+        return;
+    case RW_FALL:
+        rw_put_jmp(at, addr, rw_address(fn, fn->fragments[w->label[f->id].first].off));
         return;
     case RW_SYSCALL:
-        rw_put_syscall(at, addr, fn->addr_new + rw_fragment_of(fn, RW_HOOK, f->id)->off);
+        rw_put_syscall(at, addr, rw_address(fn, rw_fragment_of(fn, RW_HOOK, f->id)->off));
         return;
     case RW_HOOK:
-        rw_put_syscall_stub(w, at, addr, fn->addr_new + rw_fragment_of(fn, RW_SYSCALL, f->id)->off + RW_SYSCALL_BYTES);
+        rw_put_syscall_stub(w, at, addr, rw_address(fn, rw_fragment_of(fn, RW_SYSCALL, f->id)->off) + RW_SYSCALL_BYTES);
         return;
     case RW_STUB:
         return;
@@ -149,8 +152,15 @@ static void put_fragment(const struct rw *w, const struct rw_func *fn, const str
 void rw_emit_function(const struct rw *w, uint32_t f, uint8_t *at)
 {
     const struct rw_func *fn = &w->funcs[f];
-    for (uint32_t i = 0; i < fn->fragment_count; i++)
+    for (uint32_t i = 0; i < fn->cold_first; i++)
         put_fragment(w, fn, &fn->fragments[i], at + fn->fragments[i].off);
+}
+
+static void emit_cold(const struct rw *w, uint32_t f, uint8_t *at)
+{
+    const struct rw_func *fn = &w->funcs[f];
+    for (uint32_t i = fn->cold_first; i < fn->fragment_count; i++)
+        put_fragment(w, fn, &fn->fragments[i], at + (fn->fragments[i].off - fn->size_hot));
 }
 
 /* ---- into the file ---- */
@@ -170,7 +180,28 @@ static void put_piece(struct emitter *em, uint64_t vaddr, const uint8_t *bytes, 
 static uint64_t end_before(const struct rw *w, size_t place)
 {
     const struct rw_func *fn = place ? &w->funcs[w->order[place - 1]] : NULL;
-    return fn ? fn->addr_new + fn->size_new : w->text_vaddr + rw_blob_bytes();
+    return fn ? fn->addr_new + fn->size_hot : w->text_vaddr + rw_blob_bytes();
+}
+
+static uint64_t cold_end_before(const struct rw *w, size_t place)
+{
+    const struct rw_func *fn = &w->funcs[w->order[place ? place - 1 : 0]];
+    return place ? fn->addr_cold + (fn->size_new - fn->size_hot) : fn->addr_cold;
+}
+
+static void emit_cold_range(void *ctx, size_t first, size_t end)
+{
+    struct emitter *em = ctx;
+    const struct rw *w = em->w;
+    uint64_t at = cold_end_before(w, first), len = cold_end_before(w, end) - at;
+    if (!len)
+        return;
+    uint8_t *bytes = xmalloc(len);
+    memset(bytes, TRAP, len);
+    for (size_t k = first; k < end; k++)
+        emit_cold(w, w->order[k], bytes + (w->funcs[w->order[k]].addr_cold - at));
+    put_piece(em, at, bytes, len);
+    free(bytes);
 }
 
 static void emit_range(void *ctx, size_t first, size_t end)
@@ -210,6 +241,7 @@ int rw_emit(struct rw *w, const char *out)
     struct emitter em = {.w = w};
     emit_blob(&em);
     parallel_for(w->order_len, RW_FUNCS_A_RANGE, emit_range, &em);
+    parallel_for(w->order_len, RW_FUNCS_A_RANGE, emit_cold_range, &em);
     emit_hooks(&em);
     rw_emit_tables(w);
     if (!em.error)

@@ -145,7 +145,7 @@ static void list_ways_in(struct list *l, const struct cfg_func *fn, uint32_t b)
     label->first = here(l);
     if (fall != ID_NONE && c->edges.data[fall].to == b)
         insert(l, RW_ON_EDGE, fall, ID_NONE);
-    if (is_inner_loop_head(c, l->of->has_child, b))
+    if (is_inner_loop_head(c, l->of->has_child, b) && !rw_is_cold(l->w, b))
         add(l, RW_PADDING, b, 0);
     label->enter = here(l);
     if (is_entered(blk) && is_in_line(fall))
@@ -196,19 +196,27 @@ static void list_cold(struct list *l, uint32_t b)
     }
 }
 
-static void list_stubs_of_block(struct list *l, const struct cfg_func *fn, uint32_t b)
+/* In the cold part stand stubs of its blocks, and those on edges to them. */
+static void list_stubs_of_block(struct list *l, const struct cfg_func *fn, uint32_t b, bool cold)
 {
     const struct cfg *c = l->w->cfg;
     const struct cfg_block *blk = &c->blocks.data[b];
-    if (is_entered(blk) && !is_in_line(fall_edge(c, fn, b))) {
+    bool is_here = rw_is_cold(l->w, b) == cold;
+    if (is_here && is_entered(blk) && !is_in_line(fall_edge(c, fn, b))) {
         uint32_t stub = list_stub(l, RW_ON_ENTRANCE, b, blk->insn_first, b);
         if (stub != ID_NONE)
             l->w->label[b].enter = stub;
     }
-    cfg_for_each_edge(blk, e)
-        if (c->edges.data[e].kind != CFG_EDGE_FALL && rw_edge_inside(l->w, &c->edges.data[e]))
-            l->w->edge_stub[e] =
-                list_stub(l, RW_ON_EDGE, e, blk->insn_first + blk->insn_count - 1, c->edges.data[e].to);
+    cfg_for_each_edge(blk, e) {
+        const struct cfg_edge *ed = &c->edges.data[e];
+        if (ed->kind == CFG_EDGE_FALL || !rw_edge_inside(l->w, ed))
+            continue;
+        bool is_cold = rw_is_cold(l->w, b) || (cfg_func_has_block(fn, ed->to) && rw_is_cold(l->w, ed->to));
+        if (is_cold == cold)
+            l->w->edge_stub[e] = list_stub(l, RW_ON_EDGE, e, blk->insn_first + blk->insn_count - 1, ed->to);
+    }
+    if (!is_here)
+        return;
     list_hooks(l, blk);
     list_cold(l, b);
 }
@@ -265,21 +273,39 @@ static void list_stubs_of_groups(struct list *l, uint32_t f)
 
 /* ---- all ---- */
 
+/* The blocks and stubs of one part. In the cold one each block begins with the frame that it has, as stubs do. */
+static void list_part(struct list *l, const struct cfg_func *fn, bool cold)
+{
+    cfg_for_each_block(fn, b) {
+        if (rw_is_cold(l->w, b) != cold)
+            continue;
+        if (cold)
+            add(l, RW_STUB, l->w->cfg->blocks.data[b].insn_first, 0);
+        list_ways_in(l, fn, b);
+        list_body(l, b);
+        if (rw_falls_over(l->w, fn, b) && fall_edge(l->w->cfg, fn, b + 1) != ID_NONE)
+            add(l, RW_FALL, b + 1, JUMP_BYTES);
+    }
+    cfg_for_each_block(fn, b)
+        list_stubs_of_block(l, fn, b, cold);
+}
+
 static void list_func(struct list *l, uint32_t f)
 {
     const struct cfg_func *fn = &l->w->cfg->funcs.data[f];
     l->first = l->all.len;
-    cfg_for_each_block(fn, b) {
-        list_ways_in(l, fn, b);
-        list_body(l, b);
-    }
-    cfg_for_each_block(fn, b)
-        list_stubs_of_block(l, fn, b);
+    rw_find_cold(l->w, f);
+    list_part(l, fn, false);
     list_stubs_of_groups(l, f);
+    l->w->funcs[f].cold_first = here(l);
+    if (l->w->is_cold)
+        list_part(l, fn, true);
     if (l->w->second)
         cfg_for_each_block(fn, b)
             list_second(l, fn, b);
     l->w->funcs[f].fragment_count = here(l);
+    if (!l->w->is_cold)
+        l->w->funcs[f].cold_first = here(l);
 }
 
 enum { FRAGMENTS_A_BLOCK = 3 }; /* usually at most */
@@ -342,6 +368,8 @@ void rw_fragments(struct rw *w)
     w->label = ARENA_ARRAY(w->arena, struct rw_label, c->blocks.len + 1);
     w->edge_stub = ARENA_ARRAY(w->arena, uint32_t, c->edges.len + 1);
     memset(w->edge_stub, 0xff, (c->edges.len + 1) * sizeof *w->edge_stub);
+    if (w->feedback_block && w->instrument == &rw_counts && !w->moved_address && !w->is_relocated && !w->second)
+        w->is_cold = ARENA_ARRAY(w->arena, uint8_t, c->blocks.len + 1);
     find_children(&of);
     find_groups(&of);
     parallel_for(c->funcs.len, RW_FUNCS_A_RANGE, list_range, &of);
@@ -417,4 +445,16 @@ uint32_t rw_insn_off(const struct rw *w, uint32_t b, uint32_t i)
         if (f->kind != RW_INSERTED && f->kind != RW_PADDING)
             front = f->off + f->bytes;
     return i == first ? front : f->off + (uint32_t)(cfg_insn_addr(c, i) - cfg_insn_addr(c, first));
+}
+
+uint32_t rw_end_off(const struct rw *w, uint32_t b, bool with_jump)
+{
+    const struct cfg_block *blk = &w->cfg->blocks.data[b];
+    const struct rw_func *fn = &w->funcs[blk->func];
+    const struct rw_fragment *f = &fn->fragments[w->label[b].first];
+    uint32_t first;
+    while (!holds(w->cfg, f, blk->insn_first + blk->insn_count - 1, &first))
+        f++;
+    bool has_jump = f + 1 < fn->fragments + fn->fragment_count && f[1].kind == RW_FALL;
+    return f->off + f->bytes + (with_jump && has_jump ? f[1].bytes : 0);
 }

@@ -34,6 +34,11 @@ static uint32_t put_in_order(const struct rw *w, const struct cfg_func *old, con
     return off;
 }
 
+static uint32_t size_of_hot(const struct rw_func *fn)
+{
+    return fn->cold_first < fn->fragment_count ? fn->fragments[fn->cold_first].off : fn->size_new;
+}
+
 struct branch { /* that is short yet; to: a fragment of its function, ID_NONE: elsewhere */
     uint32_t at, to;
 };
@@ -58,7 +63,7 @@ static void list_branches(const struct rw *w, uint32_t func, struct branches *al
 
 static bool reaches(const struct rw_func *fn, struct branch b)
 {
-    if (b.to == ID_NONE)
+    if (b.to == ID_NONE || (b.to < fn->cold_first) != (b.at < fn->cold_first))
         return false;
     int64_t rel = (int64_t)fn->fragments[b.to].off - (int64_t)(fn->fragments[b.at].off + SHORT_BYTES);
     return rel >= -128 && rel <= 127;
@@ -114,6 +119,7 @@ static void layout_range(void *ctx, size_t first, size_t end)
         do
             fn->size_new = put_in_order(w, &w->cfg->funcs.data[f], fn);
         while (grow_branches(w, fn, &branches));
+        fn->size_hot = size_of_hot(fn);
         resolve_labels(w, f);
         if (w->instrument->describe)
             w->instrument->describe(w, f);
@@ -194,7 +200,12 @@ void rw_layout(struct rw *w)
         w->order[w->order_len++] = f;
         at += (c->funcs.data[f].addr - at) & 63;
         w->funcs[f].addr_new = at;
-        at += w->funcs[f].size_new;
+        at += w->funcs[f].size_hot;
+    }
+    for (size_t k = 0; k < w->order_len; k++) {
+        struct rw_func *fn = &w->funcs[w->order[k]];
+        fn->addr_cold = at;
+        at += fn->size_new - fn->size_hot;
     }
     for (size_t h = 0; h < w->hooks.len; h++) {
         w->hooks.data[h].stub = at;

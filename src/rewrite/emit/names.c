@@ -52,7 +52,7 @@ static bool read_hash(const struct image *img, uint64_t addr, struct gnu_hash *h
 }
 
 /* The symbol for the copy of the function that s names; false if there is none. */
-static bool moved_name(const struct rw *w, Elf64_Sym *s)
+static bool moved_name(const struct rw *w, Elf64_Sym *s, uint32_t *func)
 {
     unsigned type = ELF64_ST_TYPE(s->st_info);
     bool is_code = type == STT_FUNC || type == STT_NOTYPE || type == STT_GNU_IFUNC;
@@ -65,7 +65,8 @@ static bool moved_name(const struct rw *w, Elf64_Sym *s)
         return false;
     s->st_info = ELF64_ST_INFO(STB_GLOBAL, STT_FILE); /* dladdr does not look at it; lookups by name refuse it */
     s->st_value = w->funcs[f].addr_new;
-    s->st_size = w->funcs[f].size_new;
+    s->st_size = w->funcs[f].size_hot;
+    *func = f;
     return true;
 }
 
@@ -75,7 +76,14 @@ static uint32_t put_names(struct rw *w, const uint8_t *symbols)
     for (size_t i = 1; i < w->img->dynsym_count; i++) {
         Elf64_Sym s;
         memcpy(&s, symbols + i * sizeof s, sizeof s);
-        if (!moved_name(w, &s))
+        uint32_t f;
+        if (!moved_name(w, &s, &f))
+            continue;
+        str_put(&w->ro, (const char *)&s, sizeof s);
+        n++;
+        s.st_value = w->funcs[f].addr_cold;
+        s.st_size = w->funcs[f].size_new - w->funcs[f].size_hot;
+        if (!s.st_size)
             continue;
         str_put(&w->ro, (const char *)&s, sizeof s);
         n++;

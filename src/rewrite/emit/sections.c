@@ -181,8 +181,24 @@ static bool move_symbol(const struct tables *t, Elf64_Sym *s)
     const struct rw_func *fn = &w->funcs[f];
     s->st_value = s->st_value == w->cfg->funcs.data[f].addr ? fn->addr_new : rw_enter(w, b);
     s->st_shndx = t->text;
+    bool is_cold = s->st_value - fn->addr_new >= fn->size_hot;
     if (s->st_size)
-        s->st_size = fn->addr_new + fn->size_new - s->st_value;
+        s->st_size =
+            (is_cold ? fn->addr_cold + (fn->size_new - fn->size_hot) : fn->addr_new + fn->size_hot) - s->st_value;
+    return true;
+}
+
+/* Of the part that was taken out of the function at that address; false: none was. */
+static bool cold_symbol(const struct tables *t, uint64_t addr, Elf64_Sym *s)
+{
+    uint32_t f = cfg_func_at(t->w->cfg, addr);
+    const struct rw_func *fn = f == ID_NONE ? NULL : &t->w->funcs[f];
+    if (!fn || t->w->cfg->funcs.data[f].addr != addr || fn->size_new == fn->size_hot)
+        return false;
+    *s = (Elf64_Sym){.st_info = (uint8_t)ELF64_ST_INFO(STB_LOCAL, STT_FUNC),
+                     .st_shndx = t->text,
+                     .st_value = fn->addr_cold,
+                     .st_size = fn->size_new - fn->size_hot};
     return true;
 }
 
@@ -224,6 +240,8 @@ static void put_symbols(const struct tables *t, struct symbols *out, bool is_loc
         if (has_moved && is_local) {
             old.st_info = (uint8_t)ELF64_ST_INFO(STB_LOCAL, STT_FUNC);
             put_symbol(out, s->name, ".original", old);
+            if (cold_symbol(t, s->addr, &old))
+                put_symbol(out, s->name, ".cold", old);
         }
     }
 }

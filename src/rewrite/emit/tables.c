@@ -47,12 +47,12 @@ uint64_t rw_table_target(const struct rw *w, const struct rw_table *nt, uint64_t
     if (nt->group != ID_NONE) {
         const struct rw_group_edge *ge = group_edge(w, nt->group, to);
         bool has_stub = ge && ge->stub != ID_NONE;
-        return has_stub ? w->funcs[c->blocks.data[to].func].addr_new + ge->stub : rw_body(w, to);
+        return has_stub ? rw_address(&w->funcs[c->blocks.data[to].func], ge->stub) : rw_body(w, to);
     }
     const struct cfg_block *blk = &c->blocks.data[nt->old->block];
     cfg_for_each_edge(blk, e)
         if (c->edges.data[e].kind == CFG_EDGE_TABLE && c->edges.data[e].to == to && w->edge_stub[e] != ID_NONE)
-            return w->funcs[blk->func].addr_new + w->edge_stub[e];
+            return rw_address(&w->funcs[blk->func], w->edge_stub[e]);
     return rw_body(w, to);
 }
 

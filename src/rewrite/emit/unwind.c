@@ -7,6 +7,21 @@
 
 #include <stdlib.h>
 
+/* Of an instruction of the cold part: where that was taken out. What changes the frame within it has changed it there,
+ * but behind the jump into it. */
+static uint32_t cut_off(const struct rw *w, const struct cfg_func *fn, uint32_t b, uint64_t addr_old)
+{
+    uint32_t first = b, next = b;
+    while (rw_is_cold(w, first - 1)) /* a function's first block is not cold */
+        first--;
+    while (next < fn->block_first + fn->block_count && rw_is_cold(w, next))
+        next++;
+    bool is_first = addr_old == w->cfg->blocks.data[first].addr;
+    if (is_first || next == fn->block_first + fn->block_count)
+        return rw_end_off(w, first - 1, !is_first);
+    return w->funcs[w->cfg->blocks.data[b].func].fragments[w->label[next].first].off;
+}
+
 static uint64_t map_addr(void *ctx, uint32_t fde, uint64_t addr_old, bool is_landing_pad)
 {
     const struct rw *w = ctx;
@@ -19,9 +34,11 @@ static uint64_t map_addr(void *ctx, uint32_t fde, uint64_t addr_old, bool is_lan
         return rw_block_moved(w, b) ? rw_enter(w, b) : addr_old;
     }
     if (addr_old >= fn->addr + fn->size)
-        return w->funcs[f].addr_new + w->funcs[f].size_new;
-    uint32_t i = cfg_insn_at(c, addr_old);
-    return i == ID_NONE ? 0 : w->funcs[f].addr_new + rw_insn_off(w, cfg_block_of(c, i), i);
+        return w->funcs[f].addr_new + w->funcs[f].size_hot;
+    uint32_t i = cfg_insn_at(c, addr_old), b = i == ID_NONE ? ID_NONE : cfg_block_of(c, i);
+    if (i == ID_NONE)
+        return 0;
+    return w->funcs[f].addr_new + (rw_is_cold(w, b) ? cut_off(w, fn, b, addr_old) : rw_insn_off(w, b, i));
 }
 
 /* ---- the frames of what was inserted ---- */
@@ -73,6 +90,7 @@ static void note_fragment(struct rw_frames *out, const struct rw *w, const struc
     case RW_SYSCALL:
     case RW_PADDING:
     case RW_JUMP:
+    case RW_FALL:
     case RW_BACK:
         return;
     }
@@ -91,12 +109,44 @@ static void note_func(struct rw_frames *out, const struct rw *w, uint32_t f)
     const struct cfg_func *old = &w->cfg->funcs.data[f];
     const struct rw_func *fn = &w->funcs[f];
     uint32_t i = 0;
-    for (; i < fn->fragment_count && fn->fragments[i].kind != RW_STUB; i++)
+    for (; i < fn->cold_first && fn->fragments[i].kind != RW_STUB; i++)
         note_fragment(out, w, old, &fn->fragments[i]);
     if (old->is_plt)
         note_plt(out, w, old);
-    for (; i < fn->fragment_count; i++)
+    for (; i < fn->cold_first; i++)
         note_fragment(out, w, old, &fn->fragments[i]);
+}
+
+static void note_place(struct rw_frames *out, const struct cfg *c, const struct cfg_func *fn,
+                       const struct rw_fragment *f, uint32_t insn)
+{
+    struct image_state state = {f->off, (uint32_t)(cfg_insn_addr(c, insn) - fn->addr), 0};
+    VEC_PUSH(out, state);
+}
+
+/* Of the cold part, where each instruction has the frame of the original's, by offsets from its start. */
+static void note_cold(struct rw_frames *out, const struct rw *w, uint32_t f)
+{
+    const struct cfg *c = w->cfg;
+    const struct cfg_func *old = &c->funcs.data[f];
+    const struct rw_func *fn = &w->funcs[f];
+    size_t first = out->len;
+    for (uint32_t i = fn->cold_first; i < fn->fragment_count; i++) {
+        const struct rw_fragment *fr = &fn->fragments[i];
+        const struct cfg_block *blk = &c->blocks.data[fr->kind == RW_BRANCH || fr->kind == RW_FALL ? fr->id : 0];
+        if (fr->kind == RW_INSNS)
+            note_second(out, w, old, fr);
+        else if (fr->kind == RW_BRANCH)
+            note_place(out, c, old, fr, blk->insn_first + blk->insn_count - 1);
+        else if (fr->kind == RW_FALL)
+            note_place(out, c, old, fr, blk->insn_first);
+        else if (fr->kind == RW_SYSCALL)
+            note_place(out, c, old, fr, fr->id);
+        else
+            note_fragment(out, w, old, fr);
+    }
+    for (size_t k = first; k < out->len; k++)
+        out->data[k].off_new -= fn->size_hot;
 }
 
 void rw_frames_of(const struct rw *w, uint32_t func, struct rw_frames *out) { note_func(out, w, func); }
@@ -138,10 +188,28 @@ static void noter_fini(struct noter *n)
 struct moved { /* what gets a description */
     struct image_moved_func *data;
     size_t len, cap;
-    VEC(uint32_t) ids; /* of functions, which come first */
-    struct rw_frames of_runtime;
+    VEC(uint32_t) ids; /* of functions, which come first, and of the cold parts behind them */
+    struct rw_frames of_runtime, of_cold;
     bool any; /* is moved */
 };
+
+static void list_cold(const struct rw *w, struct moved *m)
+{
+    size_t functions = m->len, at = 0;
+    for (size_t k = 0; k < functions; k++)
+        if (w->funcs[m->ids.data[k]].size_new > w->funcs[m->ids.data[k]].size_hot) {
+            const struct rw_func *fn = &w->funcs[m->ids.data[k]];
+            size_t before = m->of_cold.len;
+            note_cold(&m->of_cold, w, m->ids.data[k]);
+            struct image_moved_func part = {m->data[k].fde, fn->addr_cold,           fn->size_new - fn->size_hot,
+                                            NULL,           m->of_cold.len - before, true};
+            VEC_PUSH(m, part);
+            uint32_t id = m->ids.data[k];
+            VEC_PUSH(&m->ids, id);
+        }
+    for (size_t k = functions; k < m->len; at += m->data[k++].state_count)
+        m->data[k].states = m->of_cold.data + at;
+}
 
 static void list_moved(const struct rw *w, const struct noter *n, struct moved *m)
 {
@@ -153,11 +221,13 @@ static void list_moved(const struct rw *w, const struct noter *n, struct moved *
         if (!w->funcs[f].is_moved || cfg_is_gap_func(fn))
             continue;
         const struct image_state *states = n->lists[f / RW_FUNCS_A_RANGE].data;
-        struct image_moved_func func = {fn->is_plt ? ID_NONE : fn->fde, w->funcs[f].addr_new, w->funcs[f].size_new,
-                                        states ? states + n->first[f] : NULL, n->count[f]};
+        struct image_moved_func func = {
+            fn->is_plt ? ID_NONE : fn->fde,       w->funcs[f].addr_new, w->funcs[f].size_hot,
+            states ? states + n->first[f] : NULL, n->count[f],          false};
         VEC_PUSH(m, func);
         VEC_PUSH(&m->ids, f);
     }
+    list_cold(w, m);
     if (any && w->instrument->runtime_frames)
         VEC_PUSH(m, w->instrument->runtime_frames(w, &m->of_runtime));
     m->any = any;
@@ -168,6 +238,7 @@ static void moved_fini(struct moved *m)
     VEC_FREE(m);
     VEC_FREE(&m->ids);
     VEC_FREE(&m->of_runtime);
+    VEC_FREE(&m->of_cold);
 }
 
 /* Behind what is there, each part where it expects to be. */

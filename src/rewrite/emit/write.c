@@ -191,7 +191,7 @@ static void put_dynamic(const struct rw *w, struct output *o)
         dynamic_set(d, &n, DT_RPATH, w->rpath_off);
     }
     d[n].d_tag = DT_NULL;
-    size_t max = (RW_DATA_BYTES - RW_DATA_DYNAMIC) / sizeof *d;
+    size_t max = (RW_DATA_ONES - RW_DATA_DYNAMIC) / sizeof *d;
     if (n + 1 <= room) {
         uint64_t off;
         if (find_offset(w, w->img->dynamic_vaddr, (n + 1) * sizeof *d, &off))
@@ -344,6 +344,8 @@ static void put_program(void *ctx)
     put_patches(w, o);
     o->phdr_count = make_phdrs(w, o, phdrs);
     memcpy(w->ro.data, phdrs, o->phdr_count * sizeof *phdrs);
+    if (w->promoted.len)
+        memcpy(o->data + RW_DATA_ONES, (const uint64_t[4]){1, 0, 0, 1}, RW_DATA_ONES_BYTES);
     if (file_put_at(w->out_fd, w->ro.data, w->ro.len, w->ro_vaddr - bias) < 0 ||
         file_put_at(w->out_fd, o->data, RW_DATA_BYTES, w->rw_vaddr - bias) < 0)
         note_error(o);

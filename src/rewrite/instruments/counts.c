@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The instrumentation that counts blocks and edges exactly: increments, or what stands before and behind a counted loop
- * (induction.c). Which blocks and edges: tree.c; where in its block and in which form: place.c.
+ * (induction.c); in other hot loops, registers (promote.c). Which blocks and edges: tree.c; where in its block and in
+ * which form: place.c.
  */
 #include "rewrite/impl.h"
 
@@ -13,6 +14,8 @@ static unsigned bytes_of(uint8_t how, bool locked)
 {
     static const uint8_t bytes[RW_FORM_COUNT][2] = {
         [RW_FORM_INC] = {7, 8}, [RW_FORM_REG] = {18, 20}, [RW_FORM_PUSH] = {33, 35}};
+    if (rw_form_of(how) == RW_FORM_VECTOR)
+        return rw_vector_bytes(how);
     if (locked)
         return rw_form_of(how) == RW_FORM_INC ? LOCKED_BYTES : LOCKED_PUSH_BYTES;
     return bytes[rw_form_of(how)][rw_gs_of(how)];
@@ -46,6 +49,16 @@ static void put_locked(uint8_t *at, uint64_t addr, enum rw_form form, uint64_t c
         rw_put_bytes(at, "\x9d\x48\x8d\xa4\x24\x80\x00\x00\x00", 9);
 }
 
+static void put_around_loop(const struct rw *w, const struct rw_fragment *f, uint8_t *at, uint64_t addr)
+{
+    if (rw_reg_of(f->how))
+        rw_put_vector(w, f, at, addr);
+    else if (rw_form_of(f->how) == RW_FORM_LOOP_ENTER)
+        rw_put_step_enter(w, at, addr, f->id);
+    else
+        rw_put_step_leave(w, at, addr, f->id);
+}
+
 static void put(const struct rw *w, const struct rw_fragment *f, uint8_t *at, uint64_t addr)
 {
     bool gs = rw_gs_of(f->how);
@@ -66,13 +79,13 @@ static void put(const struct rw *w, const struct rw_fragment *f, uint8_t *at, ui
         rw_put_bytes(at, "\x58\x48\x8d\xa4\x24\x80\x00\x00\x00", 9);
         return;
     case RW_FORM_LOOP_ENTER:
-        rw_put_step_enter(w, at, addr, f->id);
-        return;
     case RW_FORM_LOOP_LEAVE:
-        rw_put_step_leave(w, at, addr, f->id);
+        put_around_loop(w, f, at, addr);
+        return;
+    case RW_FORM_VECTOR:
+        rw_put_vector(w, f, at, addr);
         return;
     case RW_FORM_NONE:
-    case RW_FORM_INDIRECT:
     case RW_FORM_CLOCK:
         return;
     }
@@ -124,6 +137,7 @@ static void insert(const struct rw *w, struct rw_point point, struct rw_fragment
     switch (point.where) {
     case RW_ON_EDGE:
         add_counter(w, out, w->edge_counter[at], w->edge_how[at]);
+        rw_insert_vectors(w, at, out);
         return;
     case RW_ON_ENTRANCE:
         add_counter(w, out, w->enter_counter[at], w->enter_how[at]);
@@ -162,7 +176,7 @@ static uint32_t runtime(const struct rw *w)
 static struct image_moved_func runtime_frames(const struct rw *w, struct rw_frames *out)
 {
     (void)out;
-    return (struct image_moved_func){IMAGE_FDE_SIGNAL, rw_blob_fault_return(w) - 1, 16, NULL, 0};
+    return (struct image_moved_func){IMAGE_FDE_SIGNAL, rw_blob_fault_return(w) - 1, 16, NULL, 0, false};
 }
 
 /* ---- what the map says of it ---- */

@@ -139,4 +139,5 @@ void rw_place(struct rw *w)
     parallel_for(c->funcs.len, FUNCS_A_RANGE, place_range, &p);
     for (size_t r = 0; r < ranges; r++)
         take_steps(w, &p.steps[r]);
+    rw_promote(w);
 }

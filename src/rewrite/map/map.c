@@ -5,14 +5,14 @@
  *
  *   0   "mtoolmap"    8 version, 12 counters, 16 blocks, 20 edges, 24 group edges, 28 groups
  *   32  key[16]       48 counters_vaddr  56 text_new_lo  64 text_new_hi  72 length of the path  80 length of the cfg
- *   88  1: the module uses gs itself     96 sites        104 path, cfg
+ *   88  1: the module uses gs itself     96 sites        104 promoted loops, mask of registers   112 path, cfg
  *
  * Columns: block_counter[blocks] edge_counter[edges] enter_counter[blocks] block_group[blocks] block_addr_new[blocks];
  * step[blocks] pending[blocks] register[blocks] gs[blocks] done[blocks] of counted loops; mark[blocks] (rw_mark);
- * group[group edges] to[group edges] counter[group edges]; address[sites] bytes[sites] flags[sites]. An entry is a
- * LEB128 number: 0 and another number: so many entries are nothing (ID_NONE, or the value 0 of what is no id); else 1
- * more than the zigzag difference from the last entry that was something. Of a block with a step, the counter is step
- * times the count.
+ * group[group edges] to[group edges] counter[group edges]; header[promoted loops] counter[..] count[..];
+ * address[sites] bytes[sites] flags[sites]. An entry is a LEB128 number: 0 and another number: so many entries are
+ * nothing (ID_NONE, or the value 0 of what is no id); else 1 more than the zigzag difference from the last entry that
+ * was something. Of a block with a step, the counter is step times the count.
  */
 #include "rewrite/map/map.h"
 #include "rewrite/instruments/references.h"
@@ -22,13 +22,14 @@
 
 #include "wire/wire.h"
 
-enum { MAP_VERSION = 7, MAP_HEADER_BYTES = 104 };
+enum { MAP_VERSION = 8, MAP_HEADER_BYTES = 112 };
 
 struct map_header {
     char magic[8];
     uint32_t version, counters, blocks, edges, group_edges, groups;
     uint8_t key[16];
     uint64_t counters_vaddr, text_new_lo, text_new_hi, path_len, cfg_len, owns_gs, sites;
+    uint32_t promoted, vectors;
 };
 _Static_assert(sizeof(struct map_header) == MAP_HEADER_BYTES, "the map's header is drawn above");
 
@@ -116,6 +117,19 @@ static void pack_sites(struct packer *p, const struct rw_references *r)
     pack_end(p);
 }
 
+static void pack_promoted(struct packer *p, const struct rw *w)
+{
+    for (size_t k = 0; k < w->promoted.len; k++)
+        pack(p, w->promoted.data[k].header, true);
+    pack_end(p);
+    for (size_t k = 0; k < w->promoted.len; k++)
+        pack(p, w->promoted.data[k].counter, true);
+    pack_end(p);
+    for (size_t k = 0; k < w->promoted.len; k++)
+        pack(p, w->promoted.data[k].count, true);
+    pack_end(p);
+}
+
 static void pack_all(const struct rw *w, struct strbuf *out)
 {
     const struct cfg *c = w->cfg;
@@ -140,6 +154,7 @@ static void pack_all(const struct rw *w, struct strbuf *out)
     for (size_t g = 0; g < w->group_edges.len; g++)
         pack(&p, w->group_edges.data[g].counter, w->group_edges.data[g].counter != ID_NONE);
     pack_end(&p);
+    pack_promoted(&p, w);
     if (w->references)
         pack_sites(&p, w->references);
 }
@@ -160,7 +175,9 @@ void rw_map_pack(const struct rw *w, const char *real, struct strbuf *out)
                            .text_new_hi = w->text_vaddr + w->text_bytes,
                            .path_len = strlen(real) + 1,
                            .owns_gs = w->stats->owns_gs,
-                           .sites = w->references ? w->references->site_count : 0};
+                           .sites = w->references ? w->references->site_count : 0,
+                           .promoted = (uint32_t)w->promoted.len,
+                           .vectors = w->vectors};
     memcpy(h.key, w->key, sizeof h.key);
     str_put(&s, &h, sizeof h);
     str_put(&s, real, h.path_len);
@@ -294,6 +311,20 @@ static void unpack_group_edges(struct reader *r, struct map_full *m, const struc
     unpack_end(r);
 }
 
+static void unpack_promoted(struct reader *r, struct map_full *m, const struct map_header *h)
+{
+    struct rw_promoted *p = m->promoted = xmalloc((h->promoted + 1ull) * sizeof *p);
+    for (uint32_t i = 0; i < h->promoted && !r->bad; i++)
+        r->bad |= (p[i].header = unpack_id(r, h->blocks)) == ID_NONE;
+    unpack_end(r);
+    for (uint32_t i = 0; i < h->promoted && !r->bad; i++)
+        r->bad |= (p[i].counter = unpack_id(r, h->counters)) == ID_NONE;
+    unpack_end(r);
+    for (uint32_t i = 0; i < h->promoted && !r->bad; i++)
+        p[i].count = (uint32_t)unpack_below(r, 2 * RW_VECTORS + 1);
+    unpack_end(r);
+}
+
 static void unpack_sites(struct reader *r, struct rewrite_map *m)
 {
     struct rewrite_site *s = m->sites = xmalloc((m->site_count + 1ull) * sizeof *s);
@@ -326,6 +357,7 @@ static void unpack_all(struct reader *r, struct map_full *m, const struct map_he
         m->mark[b] = (uint16_t)unpack_below(r, UINT16_MAX + 1u);
     unpack_end(r);
     unpack_group_edges(r, m, h);
+    unpack_promoted(r, m, h);
     if (p->site_count)
         unpack_sites(r, p);
 }
@@ -377,10 +409,12 @@ static bool parse(struct map_full *m, const uint8_t *bytes, size_t len)
     p->site_count = (uint32_t)h.sites;
     m->group_edge_count = h.group_edges;
     m->group_count = h.groups;
+    m->promoted_count = h.promoted;
+    m->vectors = (uint8_t)h.vectors;
     uint64_t left = len - sizeof h;
     if (h.counters > most_counters(&h) || h.groups > h.blocks)
         return false;
-    if (h.sites > len) /* each has a byte at least */
+    if (h.sites > len || h.promoted > len) /* each has a byte at least */
         return false;
     if (!h.path_len || h.path_len > left || h.cfg_len > left - h.path_len || h.group_edges > left)
         return false;
@@ -431,6 +465,7 @@ void rewrite_map_close(struct rewrite_map *p)
     free(p->sites);
     free(m->block_group);
     free(m->group_edges);
+    free(m->promoted);
     free(m->step);
     free(m->mark);
     free(m);

@@ -12,7 +12,9 @@ struct map_full {
     struct rw_step *step;
     uint16_t *mark;
     struct rw_group_edge *group_edges;
-    uint32_t group_edge_count, group_count;
+    struct rw_promoted *promoted;
+    uint32_t group_edge_count, group_count, promoted_count;
+    uint8_t vectors;
 };
 
 /* ran.c: [funcs], the caller's to free: may any of its counts be other than 0? */

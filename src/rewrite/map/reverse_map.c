@@ -75,7 +75,7 @@ static struct x86_insn decode(const struct image *img, uint64_t addr)
 static unsigned access_bytes(const struct rewrite_reverse_map *b, uint64_t addr)
 {
     struct x86_insn in = decode(b->copy, addr);
-    uint64_t lo = b->map->counters_vaddr, hi = lo + 8ull * b->map->counter_count;
+    uint64_t first = b->map->counters_vaddr, lo = first - RW_DATA_ONES_BYTES, hi = first + 8ull * b->map->counter_count;
     return in.len && (in.props & X86_PROP_RIPREL) && in.target >= lo && in.target < hi ? in.len : 0;
 }
 

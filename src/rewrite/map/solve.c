@@ -78,15 +78,38 @@ static uint64_t turns_of(struct solver *s, uint32_t block, uint64_t counted, uin
     return 0;
 }
 
+static bool is_in_loop_of(const struct cfg *c, uint32_t block, uint32_t header)
+{
+    uint32_t l = c->blocks.data[block].loop;
+    while (l != ID_NONE && c->loops.data[l].header != header)
+        l = c->loops.data[l].parent;
+    return l != ID_NONE;
+}
+
+/* What a counter's register held where its loop was left by a fault: it never came to the counter. */
+static uint64_t left_in_register(const struct solver *s, uint32_t n)
+{
+    const struct rw_promoted *p = s->m->promoted;
+    size_t at = s->side_exits_len ? PARTITION_POINT(i, 0, s->m->promoted_count, p[i].counter <= n) : 0;
+    if (!at || n - p[at - 1].counter >= p[at - 1].count)
+        return 0;
+    unsigned lane = n - p[at - 1].counter, reg = rw_vector_at(s->m->vectors, lane / 2);
+    uint64_t sum = 0;
+    for (size_t i = 0; i < s->side_exits_len && reg < RW_VECTORS; i++)
+        if (is_in_loop_of(s->m->pub.cfg, s->side_exits[i].block, p[at - 1].header))
+            sum += s->side_exits[i].at->vectors[2 * reg + lane % 2];
+    return sum;
+}
+
 /* What the counter of an arc says. */
 static uint64_t counter_value(struct solver *s, const struct rw_arc *a, const uint64_t *counters)
 {
     uint32_t n = counter_of(s->m, a);
     if (a->kind != RW_ARC_BLOCK)
-        return counters[n];
+        return counters[n] + left_in_register(s, n);
     const struct rw_step *step = &s->m->step[a->id];
     return step->step ? turns_of(s, a->id, counters[n], step->turns ? 0 : counters[step->pending])
-                      : counters[n] + left_uncounted(s, a->id);
+                      : counters[n] + left_in_register(s, n) + left_uncounted(s, a->id);
 }
 
 static void solver_index(struct solver *s, const uint64_t *counters)

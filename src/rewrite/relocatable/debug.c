@@ -117,7 +117,7 @@ void rel_debug(struct rel_object *o)
     if (o->opt->tool == REWRITE_RELOCATABLE_ORDER)
         moves = (struct dwarf_moves){o, symbol, slot, slot, slot, window};
     const char *why = !is_good ? "compressed in a way that is not known"
-                      : count  ? dwarf_move(all, count, &moves)
+                      : count  ? dwarf_move(all, count, &moves, &o->stats->debug_is_split)
                                : NULL;
     for (size_t i = 0; i < count; i++) {
         if (!why)

@@ -39,11 +39,12 @@ bool rel_moved_func(struct rel_mover *w, uint32_t fde, struct rw_frames *frames,
     if (f == ID_NONE || o->w.cfg->funcs.data[f].fde != fde)
         return false;
     w->code = &o->sections[o->section_of_func[f]];
-    *out = (struct image_moved_func){fde, d->addr, d->len_bytes, NULL, 0};
+    *out = (struct image_moved_func){fde, d->addr, d->len_bytes, NULL, 0, false};
     if (!w->code->is_moved)
         return true;
     rw_frames_of(&o->w, f, frames);
-    *out = (struct image_moved_func){fde, o->w.funcs[f].addr_new, o->w.funcs[f].size_new, frames->data, frames->len};
+    *out = (struct image_moved_func){fde,  o->w.funcs[f].addr_new, o->w.funcs[f].size_new, frames->data, frames->len,
+                                     false};
     return true;
 }
 

@@ -2,6 +2,7 @@
  * Windows and some sets against the full simulation of the same stream: what is certain, and whether intervals hold the
  * truth. */
 #include "cache/cache.h"
+#include "cache/windows/ages.h"
 
 #include <math.h>
 #include <setjmp.h>
@@ -117,7 +118,7 @@ static void test_generations(void **unused)
     assert_true(fabs(e.generations - 98.0 / 2) < 1e-9);
     assert_true(cache_estimate_cell(c, 0, 8).unknown == 3);
     assert_true(isnan(cache_estimate_cell(c, 0, 8).mu_own));
-    assert_true(fabs(e.misses - (3 * 99 + 3 * 31.0 / 40)) < 1e-9);
+    assert_true(fabs(e.misses - (3 * 99 + 3 * e.part)) < 1e-9);
     cache_free(c);
 }
 
@@ -366,6 +367,61 @@ static void test_stand_for(void **unused)
     cache_free(c);
 }
 
+/* By hand. Of age 3 (8 to 15) are there 6 hits, 2 misses and half of 5 firsts; of age 2 all of them and 4 misses. */
+static void test_ages(void **unused)
+{
+    (void)unused;
+    struct ages a = {.hits = {[3] = 6}, .misses = {[3] = 2, [2] = 4}, .firsts = {[3] = 5, [1] = 2}};
+    double p[AGES], there = 6 + 2 + 2.5, two = 13 + 4, part;
+    ages_solve(&a, p);
+    assert_true(p[AGES - 1] == 0.5 && p[4] == 0.5);
+    assert_true(fabs(p[3] - (1 / there + (1 - 4 / there) * 0.5)) < 1e-12);
+    part = 2 / there + (1 - 8 / there) * 0.5;
+    assert_true(fabs(p[2] - (2 / two + (1 - 2 / two) * part)) < 1e-12);
+    part = 4 / two + (1 - 4 / two) * part;
+    assert_true(fabs(p[1] - part) < 1e-12 && p[0] == p[1]);
+    assert_true(age_of(0) == 0 && age_of(1) == 0 && age_of(8) == 3 && age_of(15) == 3 && age_of(UINT32_MAX) == 31);
+    /* Hits that nearly all others outlive say little of these. */
+    ages_solve(&(struct ages){.hits = {[5] = 10}, .firsts = {[5] = 1000, [6] = 100}}, p);
+    assert_true(p[6] == 0.5 && p[5] > 0.49 && p[5] < 0.5);
+}
+
+/* What hits, or misses, all the time is told so, where half of what is unknown would be far off. */
+static void test_unknown_are_told(void **unused)
+{
+    (void)unused;
+    enum { LENGTH = 20000 };
+    static const char *const specs[] = {"64K/64/1", "64K/64/8", "8K/64/8+64K/64/8", "64K/64/8:plru"};
+    static const struct {
+        uint64_t bytes; /* that are gone through, in order or in none */
+        bool in_order;
+        double least, most; /* of the unknown ones that miss */
+    } streams[] = {
+        {32 << 10, true, 0, 0.05}, {32 << 10, false, 0, 0.05}, {1 << 20, true, 0.9, 1}, {1 << 20, false, 0.8, 1}};
+    for (size_t k = 0; k < ARRAY_LEN(specs) * ARRAY_LEN(streams); k++) {
+        struct cache_config config;
+        size_t nth = k % ARRAY_LEN(streams);
+        assert_int_equal(cache_parse(specs[k / ARRAY_LEN(streams)], &config), 0);
+        state = 3;
+        for (size_t i = 0; i < COUNT; i++) {
+            uint64_t at = streams[nth].in_order ? i * 32 : chance(streams[nth].bytes / 32) * 32;
+            refs[i] = (struct cache_ref){i % 4 ? 1 << 24 : at % streams[nth].bytes, i % 4 ? 0 : 1, 4, CACHE_READ, 0};
+        }
+        struct cache *c = cache_new(&config, true);
+        for (size_t begin = 0; begin + LENGTH <= COUNT; begin += 10 * LENGTH) {
+            cache_window_begin(c);
+            cache_run(c, refs + begin, LENGTH);
+            cache_window_end(c, 10);
+        }
+        struct cache_estimate e = cache_estimate(c, config.count - 1),
+                              cell = cache_estimate_cell(c, config.count - 1, 1);
+        assert_true(e.unknown > 0 && e.part >= streams[nth].least && e.part <= streams[nth].most);
+        assert_true(fabs(e.misses - e.known - e.part * e.unknown) < 1e-6 * e.unknown);
+        assert_true(cell.part >= streams[nth].least && cell.part <= streams[nth].most);
+        cache_free(c);
+    }
+}
+
 /* A cell of whose code windows have half as much as they should counts twice, in its level too. */
 static void test_factors(void **unused)
 {
@@ -395,11 +451,17 @@ static void test_factors(void **unused)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_whole),           cmocka_unit_test(test_generations),
-        cmocka_unit_test(test_unknown),         cmocka_unit_test(test_intervals),
-        cmocka_unit_test(test_parts_are_exact), cmocka_unit_test(test_intervals_of_parts),
-        cmocka_unit_test(test_parts_refused),   cmocka_unit_test(test_passed_by),
-        cmocka_unit_test(test_stand_for),       cmocka_unit_test(test_factors)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_ages),
+                                       cmocka_unit_test(test_unknown_are_told),
+                                       cmocka_unit_test(test_whole),
+                                       cmocka_unit_test(test_generations),
+                                       cmocka_unit_test(test_unknown),
+                                       cmocka_unit_test(test_intervals),
+                                       cmocka_unit_test(test_parts_are_exact),
+                                       cmocka_unit_test(test_intervals_of_parts),
+                                       cmocka_unit_test(test_parts_refused),
+                                       cmocka_unit_test(test_passed_by),
+                                       cmocka_unit_test(test_stand_for),
+                                       cmocka_unit_test(test_factors)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

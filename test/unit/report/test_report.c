@@ -36,7 +36,8 @@ static void set_option(struct report_options *o, const char *word)
     else if (strncmp(word, "top=", 4) == 0)
         o->top = (size_t)atoi(value);
     else if (strncmp(word, "by=", 3) == 0)
-        o->by = index_of("object|function|loop|line|module|thread|rank|data|cell|field|sharing|curve|advice", value);
+        o->by = index_of("object|function|loop|line|module|thread|rank|data|cell|field|sharing|curve|advice|process",
+                         value);
     else if (strncmp(word, "sort=", 5) == 0)
         o->sort = index_of("memory|actual|ideal|overhead|instructions", value);
     else if (strcmp(word, "all") == 0)
@@ -388,7 +389,7 @@ static void test_lines_fit(void **state)
     static const char *const results[] = {"typical", "nasty", "nothing",    "counts",
                                           "empty",   "spied", "only-spied", "nasty-spied"};
     static const char *const by[] = {"object", "function", "loop",  "line",    "module", "thread", "rank",
-                                     "data",   "cell",     "field", "sharing", "curve",  "advice"};
+                                     "data",   "cell",     "field", "sharing", "curve",  "advice", "process"};
     for (size_t i = 0; i < ARRAY_LEN(results); i++) {
         for (size_t width = 80; width <= 200; width += 13) {
             for (size_t k = 0; k < ARRAY_LEN(by); k++) {

@@ -303,6 +303,110 @@ static void test_back(void **state)
     }
 }
 
+struct frames { /* of the original and of the copy */
+    struct image *old, *new;
+    struct image_unwind u_old, u_new;
+    uint64_t compared;
+};
+
+static void same_frame(struct frames *f, uint64_t addr_old, uint64_t addr_new)
+{
+    uint32_t d_old = image_unwind_find(&f->u_old, addr_old), d_new = image_unwind_find(&f->u_new, addr_new);
+    if (d_old == ID_NONE)
+        return;
+    assert_int_not_equal(d_new, ID_NONE);
+    const struct image_fde *fde_old = &f->u_old.fdes[d_old], *fde_new = &f->u_new.fdes[d_new];
+    struct image_cfa was = image_unwind_cfa(f->old, &f->u_old, fde_old, addr_old);
+    struct image_cfa is = image_unwind_cfa(f->new, &f->u_new, fde_new, addr_new);
+    if (was.reg == IMAGE_CFA_NONE) /* an expression, as of the procedure linkage table */
+        return;
+    assert_int_equal(is.reg, was.reg);
+    assert_int_equal(is.offset, was.offset);
+    assert_int_equal(image_unwind_saved(f->new, &f->u_new, fde_new, addr_new),
+                     image_unwind_saved(f->old, &f->u_old, fde_old, addr_old));
+    f->compared++;
+}
+
+static void same_frames(const struct rewrite_reverse_map *back, const struct rewrite_map *m, uint32_t b,
+                        struct frames *f)
+{
+    const struct cfg_block *blk = &m->cfg->blocks.data[b];
+    uint64_t at = m->block_addr_new[b], end = blk->addr + blk->size;
+    for (uint64_t next = blk->addr; next < end; at++) {
+        struct rewrite_place place;
+        assert_true(rewrite_reverse_map_find(back, at, &place));
+        if (!place.is_exact || place.is_inserted)
+            continue;
+        same_frame(f, place.addr, at);
+        next += insn_at(f->old, next).len;
+    }
+}
+
+/* As if a run had passed every third block or so, and none of some functions. */
+static void write_any_feedback(const struct rewrite_map *m, const char *path)
+{
+    const struct cfg *c = m->cfg;
+    struct rewrite_flow flow = {xmalloc(8 * (c->blocks.len + 1)), xmalloc(8 * (c->edges.len + 1)),
+                                xmalloc(8 * (c->blocks.len + 1)), 0};
+    uint32_t random = 1;
+    for (uint32_t b = 0; b < c->blocks.len; b++) {
+        random = random * 1664525u + 1013904223u;
+        bool is_entry = b == c->funcs.data[c->blocks.data[b].func].block_first;
+        flow.blocks[b] = is_entry ? random >> 31 : (random >> 30) % 3 == 0 ? random >> 8 : 0;
+        cfg_for_each_edge(&c->blocks.data[b], e)
+            flow.edges[e] = flow.blocks[b] / 2;
+    }
+    assert_int_equal(rewrite_feedback_write(m, &flow, 0, path), 0);
+    rewrite_flow_free(&flow);
+}
+
+/* Blocks that no run passed stand apart, far behind those that one did, and every instruction has the original's frame
+ * wherever it stands. */
+static void parts_of(const char *file, const char *feedback)
+{
+    struct rewrite_options opt = {.plan = REWRITE_COUNT};
+    struct rewrite_map *m;
+    struct frames f = {.compared = 0};
+    assert_int_equal(rewrite_file(file, &opt, copy, map, NULL), 0);
+    assert_int_equal(rewrite_map_open(map, &m), 0);
+    write_any_feedback(m, feedback);
+    rewrite_map_close(m);
+    opt.feedback = feedback;
+    assert_int_equal(rewrite_file(file, &opt, copy, map, NULL), 0);
+    assert_int_equal(rewrite_map_open(map, &m), 0);
+    assert_int_equal(image_open(file, &f.old), 0);
+    assert_int_equal(image_open_copy(copy, &f.new), 0);
+    assert_int_equal(image_unwind_read(f.old, &f.u_old), 0);
+    assert_int_equal(image_unwind_read(f.new, &f.u_new), 0);
+    struct rewrite_reverse_map *back = rewrite_reverse_map_new(m, copy);
+    assert_non_null(back);
+    uint32_t apart = 0;
+    for (uint32_t b = 0; b < m->cfg->blocks.len; b++) {
+        if (!m->block_addr_new[b])
+            continue;
+        const struct cfg_func *fn = &m->cfg->funcs.data[m->cfg->blocks.data[b].func];
+        apart += b > fn->block_first && m->block_addr_new[b] - m->block_addr_new[b - 1] > 8ull * fn->size + 4096;
+        block_comes_back(back, m, b, f.old, f.new);
+        same_frames(back, m, b, &f);
+    }
+    assert_true(apart > 100);
+    assert_true(f.compared > 10000);
+    rewrite_reverse_map_free(back);
+    image_close(f.old);
+    image_close(f.new);
+    rewrite_map_close(m);
+}
+
+static void test_parts(void **state)
+{
+    (void)state;
+    char feedback[64];
+    snprintf(feedback, sizeof feedback, "%s/lesson", dir);
+    parts_of("/bin/ls", feedback);
+    parts_of("/bin/bash", feedback);
+    unlink(feedback);
+}
+
 static void test_back_tells_counters(void **state)
 {
     (void)state;
@@ -389,12 +493,19 @@ static void test_missing_file(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_copy_opens_as_elf),   cmocka_unit_test(test_plans),
-        cmocka_unit_test(test_zero_counters),       cmocka_unit_test(test_damaged_maps),
-        cmocka_unit_test(test_maps_of_real_files),  cmocka_unit_test(test_feedback),
-        cmocka_unit_test(test_missing_file),        cmocka_unit_test(test_back),
-        cmocka_unit_test(test_back_tells_counters), cmocka_unit_test(test_back_of_nothing),
-        cmocka_unit_test(test_take_back),           cmocka_unit_test(test_versions),
+        cmocka_unit_test(test_copy_opens_as_elf),
+        cmocka_unit_test(test_plans),
+        cmocka_unit_test(test_zero_counters),
+        cmocka_unit_test(test_damaged_maps),
+        cmocka_unit_test(test_maps_of_real_files),
+        cmocka_unit_test(test_feedback),
+        cmocka_unit_test(test_missing_file),
+        cmocka_unit_test(test_back),
+        cmocka_unit_test(test_back_tells_counters),
+        cmocka_unit_test(test_back_of_nothing),
+        cmocka_unit_test(test_take_back),
+        cmocka_unit_test(test_versions),
+        cmocka_unit_test(test_parts),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }

@@ -112,6 +112,11 @@ static void set_code(struct prof_result *r)
         {"/usr/include/c++/12/bits/a_header_with_a_long_name.hpp", 1187, QUEUE, 234567890, {0.25, 0.25, 0.25}},
         {"/home/u/gather.c", 14, TABLE, 300000000, {0.13, 0.1, 0.15}},
     };
+    static const struct prof_data_process processes[] = {
+        {4711, "gather -n 60", "/home/u/gather", false, 2, {0.9, 0.9, 0.9}},
+        {4712, "gather -n 60", "/home/u/gather", true, 1, {0.1, 0.08, 0.12}},
+    };
+    SET(data_processes, data_process_count, processes);
     SET(data_cells, data_cell_count, cells);
     SET(data_lines, data_line_count, lines);
 }
@@ -152,6 +157,10 @@ static void set_misses(struct prof_result *r)
         MISS(FIELD, 1, L1, 34567890, 1000000, NO_CAUSES),
         MISS(FIELD, 1, L2, 1000000, 100000, NO_CAUSES),
         MISS(FIELD, 2, L1, 290000000, 9000000, NO_CAUSES),
+        MISS(PROCESS, 0, L1, unknown, 90000000, 200000, 63000000, 19000000, 0, 0, 1700000, 6100000),
+        MISS(PROCESS, 0, L2, 90000000, 36000000, 200000, 19000000, 9000000, 0, 0, 1700000, 6100000),
+        MISS(PROCESS, 1, L1, unknown, 10000000, 100000, 7000000, 1000000, 0, 0, 0, 1900000),
+        MISS(PROCESS, 1, L2, 10000000, 3700000, 100000, 1000000, 700000, 0, 0, 0, 1900000),
     };
     SET(data_misses, data_miss_count, misses);
 }
@@ -268,6 +277,8 @@ void fixture_spoil_spied(struct prof_result *r)
     r->data_frames[0].file = NULL;
     r->data_fields[0] = (struct prof_data_field){QUEUE, "\033[31m<f>\xff", UINT64_MAX - 1, unknown, unknown};
     r->data_sites[0].field = "<i>\033";
+    r->data_processes[0].command = "sh -c '\033[2J<b>'";
+    r->data_processes[1].command = NULL;
     r->caches[0].name = "<L1\033>";
     r->caches[1].is_primary = false;
     r->caches[2].bytes = PROF_UNKNOWN;

@@ -452,7 +452,8 @@ static void test_stalls(void **state)
     prof_result_free(r);
 }
 
-/* Schema 20 had no table of what mtool spy finds, nor had 21 arcs and samples, nor 22 stalls. */
+/* Schema 20 had no table of what mtool spy finds, nor had 21 arcs and samples, nor 22 stalls, nor 23 processes
+ * that were followed. */
 static void test_older(void **state)
 {
     (void)state;
@@ -462,6 +463,11 @@ static void test_older(void **state)
     struct prof_result *r = fixture_result("typical"), *back;
     struct strbuf text = {0};
     write_profile("p.mtool", r);
+    run_sql("p.mtool", "DROP TABLE data_process");
+    assert_int_equal(store_read("p.mtool", &back), -1);
+    run_sql("p.mtool", "PRAGMA user_version=23");
+    assert_int_equal(store_read("p.mtool", &back), 0);
+    prof_result_free(back);
     run_sql("p.mtool", "DROP TABLE stall");
     assert_int_equal(store_read("p.mtool", &back), -1);
     run_sql("p.mtool", "PRAGMA user_version=22");
@@ -557,7 +563,7 @@ static void test_dump(void **state)
     struct strbuf text = {0}, json = {0};
     write_profile("p.mtool", r);
     assert_int_equal(store_dump("p.mtool", false, &text), 0);
-    assert_non_null(strstr(text.data, "schema 23\n"));
+    assert_non_null(strstr(text.data, "schema 24\n"));
     assert_non_null(strstr(text.data, "block      3 rows\n"));
     assert_non_null(strstr(text.data, "CREATE TABLE edge ("));
     assert_int_equal(store_dump("p.mtool", true, &json), 0);

@@ -8,6 +8,7 @@
 #define MTOOL_CACHE_SAMPLE_H
 
 #include "cache/cache.h"
+#include "cache/windows/ages.h"
 
 struct sample_now { /* of a cell, in the window that runs */
     uint64_t references_before;
@@ -31,6 +32,11 @@ struct sample_missed { /* by a cell in a window */
     uint32_t cell, window, known, unknown;
 };
 
+struct sample_unknown {       /* misses that may be none, in all windows */
+    uint32_t firsts[2][AGES]; /* the set had room, by age; second: and a nearer level too */
+    uint32_t full;            /* it would have been a miss, had a nearer level not had room */
+};
+
 struct sample {
     VEC(struct sample_missed) missed; /* by window */
     struct sample_groups all_groups;
@@ -38,11 +44,18 @@ struct sample {
     struct sample_sums all;
     VEC(struct sample_sums) cells;
     VEC(struct sample_now) now;
+    struct ages ages;
+    struct sample_unknown all_unknown;
+    VEC(struct sample_unknown) unknown; /* by cell */
+    /* As of the last window's end: of firsts by age, and of all that is unknown, the part that misses. */
+    double first_misses[AGES], unknown_misses;
 };
 
 void sample_fini(struct sample *s);
-/* A miss: known, or unknown since the level had room left for its line, or a nearer one had. */
-void sample_count_miss(struct sample *s, uint32_t cell, bool is_known);
+/* A miss that is known. One that is not: since the level had room for its line `age` references after the window's
+ * begin, or (`nearer`) a nearer level had, or both. */
+void sample_count_miss(struct sample *s, uint32_t cell);
+void sample_count_unknown(struct sample *s, uint32_t cell, bool has_room, uint32_t age, bool nearer);
 /* A line that a reference of `cell` brought in was of use for `live` references, and not for `dead` more. */
 void sample_count_generation(struct sample *s, uint32_t cell, uint32_t live, uint32_t dead);
 

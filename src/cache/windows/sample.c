@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Estimates from windows (Martonosi, Gupta and Anderson 1993; Wood, Hill and Kessler 1991). */
-#include "cache/sample.h"
+#include "cache/windows/sample.h"
 #include "cache/hierarchy.h"
 
 #include <assert.h>
@@ -8,11 +8,6 @@
 #include <stdlib.h>
 
 enum { MANY_WINDOWS = 10 };
-
-/* Generations from which on mu is taken. Of four rows of bench/spy-accuracy with 0.3 to 0.7 two were much nearer to the
- * truth by it than by a half (0.99 for 0.99, 0.80 for 0.87), two a little farther (0.56 for 0.17, 0.57 for 0.24); below
- * 0.01 it tells nothing. */
-static const double GENERATIONS_MIN = 0.25;
 
 /* ---- while a window runs ---- */
 
@@ -23,16 +18,29 @@ static void grow(struct sample *s, uint32_t cell)
         return;
     VEC_RESERVE(&s->cells, len);
     VEC_RESERVE(&s->now, len);
+    VEC_RESERVE(&s->unknown, len);
     memset(s->cells.data + s->cells.len, 0, (len - s->cells.len) * sizeof *s->cells.data);
     memset(s->now.data + s->now.len, 0, (len - s->now.len) * sizeof *s->now.data);
-    s->cells.len = s->now.len = len;
+    memset(s->unknown.data + s->unknown.len, 0, (len - s->unknown.len) * sizeof *s->unknown.data);
+    s->cells.len = s->now.len = s->unknown.len = len;
 }
 
-void sample_count_miss(struct sample *s, uint32_t cell, bool is_known)
+void sample_count_miss(struct sample *s, uint32_t cell)
 {
     grow(s, cell);
-    s->now.data[cell].known += is_known;
-    s->now.data[cell].unknown += !is_known;
+    s->now.data[cell].known++;
+}
+
+void sample_count_unknown(struct sample *s, uint32_t cell, bool has_room, uint32_t age, bool nearer)
+{
+    grow(s, cell);
+    struct sample_unknown *const both[] = {&s->unknown.data[cell], &s->all_unknown};
+    s->now.data[cell].unknown++;
+    s->ages.firsts[age_of(age)] += has_room;
+    for (int i = 0; i < 2; i++) {
+        both[i]->firsts[nearer][age_of(age)] += has_room;
+        both[i]->full += !has_room;
+    }
 }
 
 static void add_generation(struct sample_sums *s, uint32_t live, uint32_t dead)
@@ -55,6 +63,7 @@ void sample_fini(struct sample *s)
     VEC_FREE(&s->groups);
     VEC_FREE(&s->cells);
     VEC_FREE(&s->now);
+    VEC_FREE(&s->unknown);
 }
 
 /* ---- begin and end ---- */
@@ -95,6 +104,56 @@ static void keep_missed(struct sample *s, uint32_t cell, uint32_t window)
         VEC_PUSH(&s->missed, ((struct sample_missed){cell, window, n->known, n->unknown}));
 }
 
+/* ---- what is unknown ---- */
+
+static double factor_of(const struct cache_windows *w, uint32_t cell)
+{
+    return cell < w->factor.len ? w->factor.data[cell] : 1;
+}
+
+struct guess { /* of some that are unknown */
+    double all, misses;
+};
+
+static const struct level *nearer_level(const struct cache *c, const struct level *l)
+{
+    for (int i = 0; i < c->count; i++)
+        if (c->levels[i].next == l - c->levels && c->levels[i].config.side & CACHE_DATA)
+            return &c->levels[i];
+    return NULL;
+}
+
+static double part_of(const struct guess *g) { return g->all > 0 ? g->misses / g->all : 0.5; }
+
+/* Adds them, `factor` times. */
+static void add_guess(const struct cache *c, const struct level *l, const struct sample_unknown *u, double factor,
+                      struct guess *to)
+{
+    const struct level *nearer = nearer_level(c, l);
+    double comes = nearer ? nearer->sample.unknown_misses : 1; /* what hits there does not come here */
+    double all = u->full, misses = comes * u->full;
+    for (unsigned age = 0; age < AGES; age++) {
+        double part = l->sample.first_misses[age];
+        all += (double)u->firsts[0][age] + u->firsts[1][age];
+        misses += part * (u->firsts[0][age] + comes * u->firsts[1][age]);
+    }
+    to->all += factor * all;
+    to->misses += factor * misses;
+}
+
+static void add_guess_of_cell(const struct cache *c, const struct level *l, uint32_t cell, struct guess *to)
+{
+    if (cell < l->sample.unknown.len)
+        add_guess(c, l, &l->sample.unknown.data[cell], factor_of(&c->windows, cell), to);
+}
+
+static double part_of_cell(const struct cache *c, const struct level *l, uint32_t cell)
+{
+    struct guess g = {0, 0};
+    add_guess_of_cell(c, l, cell, &g);
+    return part_of(&g);
+}
+
 static void end_level(struct level *l, uint32_t window, double all, double weight)
 {
     struct sample *s = &l->sample;
@@ -114,14 +173,25 @@ static void end_level(struct level *l, uint32_t window, double all, double weigh
     add_window(&s->all, (double)references, (double)known, (double)unknown, all, weight);
 }
 
+/* Of the level, before the next one. */
+static void guess_level(const struct cache *c, struct sample *s, const struct level *l)
+{
+    struct guess g = {0, 0};
+    ages_solve(&s->ages, s->first_misses);
+    add_guess(c, l, &s->all_unknown, 1, &g);
+    s->unknown_misses = part_of(&g);
+}
+
 void cache_window_end(struct cache *c, double weight) { cache_window_end_of(c, c->windows.references, weight); }
 
 void cache_window_end_of(struct cache *c, uint64_t references, double weight)
 {
     struct cache_windows *w = &c->windows;
     double all = (double)references;
-    for (int at = 0; at < c->count; at++)
+    for (int at = 0; at < c->count; at++) {
         end_level(&c->levels[at], (uint32_t)w->each.len, all, weight);
+        guess_level(c, &c->levels[at].sample, &c->levels[at]);
+    }
     VEC_PUSH(&w->each, ((struct cache_window){all, weight}));
     w->count++;
     w->seen += all;
@@ -148,11 +218,6 @@ static void sort_missed(struct cache *c)
         if (s->missed.len)
             qsort(s->missed.data, s->missed.len, sizeof *s->missed.data, by_cell);
     }
-}
-
-static double factor_of(const struct cache_windows *w, uint32_t cell)
-{
-    return cell < w->factor.len ? w->factor.data[cell] : 1;
 }
 
 struct per_window { /* [windows] */
@@ -220,8 +285,13 @@ void cache_windows_stand_for(struct cache *c, double references, const double *f
     w->stands_for *= by;
     w->all2 *= by * by;
     sort_missed(c);
-    for (int at = 0; at < c->count; at++)
+    for (int at = 0; at < c->count; at++) {
+        struct guess g = {0, 0};
         sum_level(&c->levels[at].sample, w, by);
+        for (uint32_t i = 0; i < c->levels[at].sample.unknown.len; i++)
+            add_guess_of_cell(c, &c->levels[at], i, &g);
+        c->levels[at].sample.unknown_misses = part_of(&g);
+    }
 }
 
 /* ---- estimates ---- */
@@ -251,18 +321,12 @@ static double unmet(const struct cache_windows *w, const struct level *l, const 
 
 static double mu_of(const struct sample_sums *s) { return s->generations ? s->dead / (s->dead + s->live) : NAN; }
 
-/* Of an unknown miss how much counts. */
-static double part_of_unknown(const struct cache *c, const struct level *l)
-{
-    uint64_t lines = l->config.size_bytes / l->config.line_bytes;
-    double generations = (double)l->sample.all.generations / ((double)lines * (double)c->windows.count);
-    return generations >= GENERATIONS_MIN ? mu_of(&l->sample.all) : 0.5;
-}
-
-static struct cache_estimate estimate(const struct cache *c, const struct level *l, const struct sample_sums *s)
+/* part: of an unknown miss how much counts. */
+static struct cache_estimate estimate(const struct cache *c, const struct level *l, const struct sample_sums *s,
+                                      double part)
 {
     const struct cache_windows *w = &c->windows;
-    struct cache_estimate e = {.references = s->references, .known = s->known, .unknown = s->unknown};
+    struct cache_estimate e = {.references = s->references, .known = s->known, .unknown = s->unknown, .part = part};
     uint64_t lines = l->config.size_bytes / l->config.line_bytes;
     if (!w->count)
         return e;
@@ -276,14 +340,14 @@ static struct cache_estimate estimate(const struct cache *c, const struct level 
     e.low = fmax(s->known - less, 0);
     e.high = s->known + s->unknown + fmax(more, unmet(w, l, s));
     e.windows = s->windows;
-    e.misses = s->known + s->unknown * part_of_unknown(c, l);
+    e.misses = s->known + s->unknown * part;
     return e;
 }
 
 struct cache_estimate cache_estimate(const struct cache *c, unsigned level)
 {
     const struct level *l = &c->levels[level];
-    return c->sets.groups ? sets_estimate(c, level) : estimate(c, l, &l->sample.all);
+    return c->sets.groups ? sets_estimate(c, level) : estimate(c, l, &l->sample.all, l->sample.unknown_misses);
 }
 
 struct cache_estimate cache_estimate_cell(const struct cache *c, unsigned level, uint32_t cell)
@@ -292,7 +356,7 @@ struct cache_estimate cache_estimate_cell(const struct cache *c, unsigned level,
     const struct level *l = &c->levels[level];
     if (c->sets.groups)
         return cache_estimate_cells(c, level, &cell, 1);
-    return estimate(c, l, cell < l->sample.cells.len ? &l->sample.cells.data[cell] : &none);
+    return estimate(c, l, cell < l->sample.cells.len ? &l->sample.cells.data[cell] : &none, part_of_cell(c, l, cell));
 }
 
 /* ---- several cells, window by window ---- */
@@ -308,21 +372,23 @@ struct cache_estimate sample_estimate_cells(const struct cache *c, unsigned leve
     const struct sample *s = &l->sample;
     struct sample_sums sums = {0};
     struct per_window all = per_window_new(&c->windows);
+    struct guess g = {0, 0};
     for (size_t k = 0; k < count; k++) {
+        add_guess_of_cell(c, l, cells[k], &g);
         sums.references += cells[k] < s->cells.len ? s->cells.data[cells[k]].references : 0;
         for (size_t i = first_missed(s, cells[k]); i < s->missed.len && s->missed.data[i].cell == cells[k]; i++)
             add_missed(&c->windows, &s->missed.data[i], &all);
     }
     sum_windows(&c->windows, &all, &sums);
     per_window_free(&all);
-    return estimate(c, l, &sums);
+    return estimate(c, l, &sums, part_of(&g));
 }
 
 void cache_windows_add(const struct cache *c, unsigned level, uint32_t cell, double factor, double *of_windows)
 {
     const struct level *l = &c->levels[level];
     const struct sample *s = &l->sample;
-    double part = part_of_unknown(c, l);
+    double part = part_of_cell(c, l, cell);
     factor *= factor_of(&c->windows, cell);
     for (size_t i = first_missed(s, cell); i < s->missed.len && s->missed.data[i].cell == cell; i++) {
         const struct sample_missed *m = &s->missed.data[i];
