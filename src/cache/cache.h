@@ -230,6 +230,9 @@ size_t cache_window_count(const struct cache *c);
 double cache_windows_error(const struct cache *c, const double *of_windows);
 /* The part of all that may lie between the windows: as much may be missing of any figure, or be told too often. */
 double cache_windows_passed_by(const struct cache *c);
+/* Of what was met in `met` windows: the part of all that may be its own and lie between them; 0 if it was met in many,
+ * for then the error tells. */
+double cache_windows_unmet(const struct cache *c, size_t met);
 /* Half the width of the 95 % interval of what all sets have together, of which a figure for each group is known. */
 double cache_groups_error(const struct cache *c, const double *of_groups, unsigned count);
 /* Misses by group of the sets that are simulated, [*count] of them; NULL: it has none. */

@@ -311,12 +311,14 @@ static double passed_by(const struct cache_windows *w)
     return fmin(3 / (double)w->count, 1) * (1 - w->seen / w->stands_for);
 }
 
+static double unmet_part(const struct cache_windows *w, uint64_t met) { return met < MANY_WINDOWS ? passed_by(w) : 0; }
+
 /* What windows may have passed by altogether: misses that fall into a share of the time that is 3 / n are not met by n
  * windows once in twenty times, and may be all that the level has there. Of what was met in many the error tells. */
 static double unmet(const struct cache_windows *w, const struct level *l, const struct sample_sums *s)
 {
     double level = l->sample.all.known + l->sample.all.unknown;
-    return s->windows < MANY_WINDOWS ? passed_by(w) * level : 0;
+    return unmet_part(w, s->windows) * level;
 }
 
 static double mu_of(const struct sample_sums *s) { return s->generations ? s->dead / (s->dead + s->live) : NAN; }
@@ -399,6 +401,10 @@ void cache_windows_add(const struct cache *c, unsigned level, uint32_t cell, dou
 size_t cache_window_count(const struct cache *c) { return c->windows.each.len; }
 
 double cache_windows_passed_by(const struct cache *c) { return c->windows.count ? passed_by(&c->windows) : 1; }
+double cache_windows_unmet(const struct cache *c, size_t met)
+{
+    return c->windows.count ? unmet_part(&c->windows, met) : 1;
+}
 
 double cache_windows_error(const struct cache *c, const double *of_windows)
 {

@@ -131,15 +131,18 @@ void spied_sum_parts(struct spied *s)
         add_cell(s, i, s->stall_parts);
 }
 
-/* Half the interval of a share: of what each part has more or less than that share of its own stall. */
-static double error_of(const struct spied *s, const struct spied_group *g, double share)
+/* Half the interval of a share: of what each part has more or less than that share of its own stall. *met: parts that
+ * have any. */
+static double error_of(const struct spied *s, const struct spied_group *g, double share, size_t *met)
 {
     const struct cache *c = spy_cache(s->in->spy, 0);
     double *parts = xmalloc((s->part_count + 1) * sizeof *parts);
     for (size_t i = 0; i < g->count; i++)
         add_cell(s, g->cells[i], parts);
-    for (size_t i = 0; i < s->part_count; i++)
+    for (size_t i = 0; i < s->part_count; i++) {
+        *met += parts[i] > 0;
         parts[i] -= share * s->stall_parts[i];
+    }
     double error = s->windows ? cache_windows_error(c, parts) : cache_groups_error(c, parts, (unsigned)s->part_count);
     free(parts);
     return error / s->stall_all;
@@ -160,22 +163,26 @@ static struct prof_interval unknown_of(const struct spied *s, const struct spied
     return sum;
 }
 
-/* The others' stall stays as it is estimated: if theirs is more too, the share changes less. */
-static struct prof_interval widen(const struct spied *s, const struct spied_group *g, double share, double error)
+/* The others' stall stays as it is estimated: if theirs is more too, the share changes less. What was met in few
+ * samples may have more between them than the error of those tells. */
+static struct prof_interval widen(const struct spied *s, const struct spied_group *g, double share, double error,
+                                  size_t met)
 {
+    const struct cache *c = spy_cache(s->in->spy, 0);
     struct prof_interval unknown = unknown_of(s, g);
     double low = fmax(g->stall - unknown.low, 0), high = g->stall + unknown.high, others = s->stall_all - g->stall;
-    double wide = fmax(error, share * cache_windows_passed_by(spy_cache(s->in->spy, 0)));
+    double wide = fmax(error, share * cache_windows_passed_by(c)), above = fmax(wide, cache_windows_unmet(c, met));
     return (struct prof_interval){share, fmax((low + others > 0 ? low / (low + others) : 0) - wide, 0),
-                                  fmin((high + others > 0 ? high / (high + others) : 0) + wide, 1)};
+                                  fmin((high + others > 0 ? high / (high + others) : 0) + above, 1)};
 }
 
 struct prof_interval spied_share(const struct spied *s, const struct spied_group *g)
 {
     double share = s->stall_all > 0 ? g->stall / s->stall_all : NAN;
-    double error = s->part_count && s->stall_all > 0 ? error_of(s, g, share) : 0;
+    size_t met = 0;
+    double error = s->part_count && s->stall_all > 0 ? error_of(s, g, share, &met) : 0;
     if (s->windows && s->stall_all > 0)
-        return widen(s, g, share, error);
+        return widen(s, g, share, error, met);
     return (struct prof_interval){share, fmax(share - error, 0), fmin(share + error, 1)};
 }
 
