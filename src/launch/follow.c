@@ -184,14 +184,17 @@ static bool can_run(const char *path, struct stat *st)
 /* ---- a program that is new ---- */
 
 /* In a process of its own: what it says is for mtool, and its memory goes with it. A line a module: path, tab, soname.
- */
-static _Noreturn void prepare(const char *path, const struct rewrite_options *opt, int fd)
+ * Copies are made with the profile feedback of the first program, as mtool will look for them (take_modules). */
+static _Noreturn void prepare(const struct follow *f, const char *path, int fd)
 {
     const char *const argv[] = {path, NULL};
     struct launch_program *q;
     struct strbuf s = {0};
     prctl(PR_SET_PDEATHSIG, SIGKILL);
-    if (dup2(fd, 2) < 0 || launch_program_find(argv, &q) < 0 || copies_make(q, opt, q->module_count) < 0)
+    if (dup2(fd, 2) < 0 || launch_program_find(argv, &q) < 0)
+        _exit(1);
+    q->key = f->p->key;
+    if (copies_make(q, f->opt, q->module_count) < 0)
         _exit(1);
     for (size_t i = 0; i < q->module_count; i++)
         str_printf(&s, "module %s\t%s\n", q->modules[i].path,
@@ -212,7 +215,7 @@ static int run_prepare(struct follow *f, const char *path, struct strbuf *said)
         return -1;
     pid_t pid = fork();
     if (pid == 0)
-        prepare(path, f->opt, fds[1]);
+        prepare(f, path, fds[1]);
     close(fds[1]);
     char buf[4096];
     for (ssize_t n; (n = read(fds[0], buf, sizeof buf)) > 0 || (n < 0 && errno == EINTR);)
