@@ -7,11 +7,11 @@
 static const struct monster_program *find(const struct monster_result *r, const char *name)
 {
     struct strbuf names = {0};
-    for (size_t i = 0; i < r->programs.len; i++) {
+    for (size_t i = 0; i < r->programs.len; i++)
         if (strcmp(r->programs.data[i].name, name) == 0)
             return &r->programs.data[i];
+    for (size_t i = 0; i < r->programs.len; i++)
         str_printf(&names, "%s%s", i ? ", " : "", r->programs.data[i].name);
-    }
     diag_error("%s: no state machine '%s' ran; %s", r->path, name,
                names.len ? names.data : "there was none (mtool monster run --program references)");
     str_free(&names);

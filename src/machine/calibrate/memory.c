@@ -520,11 +520,14 @@ static double memory_size(struct calib *k)
                          k->is_here ? (double)sysconf(_SC_PHYS_PAGES) * (double)sysconf(_SC_PAGESIZE) : OTHERWISE));
 }
 
-/* What the system says of a level, if it is near what was measured (a virtual machine may say anything). */
+/* What the system says of a level, if it is near what was measured (a virtual machine may say anything). What is
+ * measured is rather too small: page frames taken at random fill some sets before others, so a ring of half a cache of
+ * 16 ways misses a few times in a hundred, and where the next level is slow that already looks like an edge. */
 static double believed_size(double measured, long told)
 {
+    static const double LEAST = 0.6, MOST = 2.2;
     double size = (double)told;
-    return told > 0 && size > measured * 0.6 && size < measured * 1.8 ? size : measured;
+    return told > 0 && size > measured * LEAST && size < measured * MOST ? size : measured;
 }
 
 /* A level ends where the latency has risen by more than the TLB could explain. Assumes that each level is at least 1.6
