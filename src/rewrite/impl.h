@@ -21,9 +21,11 @@ enum rw_form {
     RW_FORM_COUNT,
     RW_FORM_LOOP_ENTER = RW_FORM_COUNT, /* no counter in line: what stands around a counted loop (induction.c) */
     RW_FORM_LOOP_LEAVE,
-    RW_FORM_INDIRECT,                  /* a call of the runtime in front of a call through a pointer (calls.c) */
-    RW_FORM_VECTOR = RW_FORM_INDIRECT, /* of counters: paddq xmm,[rip+d], which changes nothing else (promote.c) */
-    RW_FORM_CLOCK                      /* a call of the runtime that looks at the clock (clocks.c) */
+    RW_FORM_INDIRECT, /* a call of the runtime in front of a call through a pointer (calls.c) */
+    /* paddq xmm,[rip+d], which changes nothing else (counter_promotion.c). A form has three bits: no instrumentation
+     * has this one and that of calls. */
+    RW_FORM_VECTOR = RW_FORM_INDIRECT,
+    RW_FORM_CLOCK /* a call of the runtime that looks at the clock (clocks.c) */
 };
 /* How, in a byte: the form, the register of RW_FORM_REG, and whether the counter is the thread's own. */
 static inline uint8_t rw_how(enum rw_form form, unsigned reg, unsigned gs)
@@ -49,8 +51,8 @@ struct rw_step {      /* induction.c: a block counted at its loop's entry and ex
     uint16_t done; /* bytes of the block up to the end of the instruction that changes the register */
 };
 
-struct rw_promoted {         /* promote.c: a loop whose counters are in vector registers while it is under way */
-    uint32_t header;         /* block */
+struct rw_promoted { /* counter_promotion.c: a loop whose counters are in vector registers while it is under way */
+    uint32_t header; /* block */
     uint32_t counter, count; /* the first, which is even, and how many: each has half a register, in their order */
 };
 enum { RW_VECTOR_FIRST = 8, RW_VECTORS = 8 }; /* registers that may hold counters: xmm8 to xmm15 */
@@ -402,7 +404,7 @@ bool rw_induction(const struct rw *w, uint32_t block, struct rw_step *out);
 void rw_put_step_enter(const struct rw *w, uint8_t *at, uint64_t addr, uint32_t block);
 void rw_put_step_leave(const struct rw *w, uint8_t *at, uint64_t addr, uint32_t block);
 
-/* promote.c */
+/* counter_promotion.c */
 void rw_promote(struct rw *w);
 unsigned rw_vector_bytes(uint8_t how);
 void rw_put_vector(const struct rw *w, const struct rw_fragment *f, uint8_t *at, uint64_t addr);

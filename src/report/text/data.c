@@ -343,11 +343,10 @@ static void put_overview(const struct prof_result *r, const struct report_option
     str_puts(out, r->data_advice_count ? "\n" : "");
     data_put_advice(r, o, FEW, a, out);
     cell_put_wrapped(out,
-                     r->data_process_count
-                         ? "More with --by data (all objects), cell, field, line, process, sharing (what threads take "
-                           "from each other) and curve (other sizes of caches)."
-                         : "More with --by data (all objects), cell, field, line, sharing (what threads take from "
-                           "each other) and curve (other sizes of caches).",
+                     arena_printf(a,
+                                  "More with --by data (all objects), cell, field, line, %ssharing (what threads take "
+                                  "from each other) and curve (other sizes of caches).",
+                                  r->data_process_count ? "process, " : ""),
                      report_width(o), 0);
 }
 

@@ -184,7 +184,7 @@ static void list_hooks(struct list *l, const struct cfg_block *blk)
     }
 }
 
-static void list_cold(struct list *l, uint32_t b)
+static void list_behind_code(struct list *l, uint32_t b)
 {
     const struct cfg_block *blk = &l->w->cfg->blocks.data[b];
     uint32_t end = blk->insn_first + blk->insn_count;
@@ -218,7 +218,7 @@ static void list_stubs_of_block(struct list *l, const struct cfg_func *fn, uint3
     if (!is_here)
         return;
     list_hooks(l, blk);
-    list_cold(l, b);
+    list_behind_code(l, b);
 }
 
 /* ---- second copies ---- */
@@ -297,15 +297,13 @@ static void list_func(struct list *l, uint32_t f)
     rw_find_cold(l->w, f);
     list_part(l, fn, false);
     list_stubs_of_groups(l, f);
-    l->w->funcs[f].cold_first = here(l);
-    if (l->w->is_cold)
-        list_part(l, fn, true);
     if (l->w->second)
         cfg_for_each_block(fn, b)
             list_second(l, fn, b);
+    l->w->funcs[f].cold_first = here(l);
+    if (l->w->is_cold)
+        list_part(l, fn, true);
     l->w->funcs[f].fragment_count = here(l);
-    if (!l->w->is_cold)
-        l->w->funcs[f].cold_first = here(l);
 }
 
 enum { FRAGMENTS_A_BLOCK = 3 }; /* usually at most */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The instrumentation that counts blocks and edges exactly: increments, or what stands before and behind a counted loop
- * (induction.c); in other hot loops, registers (promote.c). Which blocks and edges: tree.c; where in its block and in
- * which form: place.c.
+ * The instrumentation that counts blocks and edges exactly: increments, or what stands before and behind a counted
+ * loop (induction.c); in other hot loops, registers (counter_promotion.c). Which blocks and edges: tree.c; where in its
+ * block and in which form: place.c.
  */
 #include "rewrite/impl.h"
 
