@@ -199,8 +199,10 @@ struct data_watched {
     unsigned size_argument; /* of the caller's own: 0 the first; DATA_NO_SIZE: it takes memory back, the first argument
                                says which */
 };
-enum { DATA_NO_SIZE = 5 };                   /* the stream tells five arguments */
-enum { DATA_COPY_BYTES = 512 };              /* of the stack, that it copies where there are so many */
+enum { DATA_NO_SIZE = 5 }; /* the stream tells five arguments */
+/* Of the stack the stream copies, where there are so many: bytes; frames whose words a path hangs on at most; and how
+ * far up each call counts. Beyond that one is looked for that has a name, if no nearer one has. */
+enum { DATA_COPY_BYTES = 8192, DATA_WALK_MAX = 96, DATA_NEAR_BYTES = 512 };
 size_t data_watched_count(void);             /* of those that are known */
 const char *data_watched_name(size_t nth);   /* one of them */
 bool data_watched_returns(size_t nth);       /* its return says something */
@@ -240,7 +242,9 @@ struct data_path {
     uint32_t bytes;  /* of the stack that were looked at */
     uint64_t rbp;
     uint32_t are_count, lead_count; /* words of that value; words that lead so far from the stack pointer */
-    struct data_path_word are[DATA_PATH_MAX + 1], lead[DATA_PATH_MAX + 1];
+    struct data_path_word are[DATA_WALK_MAX + 1], lead[DATA_WALK_MAX + 1];
+    bool is_far; /* it was looked at beyond the near calls */
+    bool is_cut; /* and ended where the copy did, or a frame was not found */
 };
 /* The path, if the copy said it; NULL: it was known, or there is none. Until the next call. */
 const struct data_path *data_entered(struct data_calls *c, const struct data_call *call);
