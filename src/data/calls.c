@@ -82,6 +82,7 @@ struct data_calls {
     VEC(struct thread *) threads;
     struct arena *arena; /* of paths */
     struct data_path seen;
+    struct data_given given; /* address 0: nothing */
     struct data_calls_lost lost;
 };
 
@@ -131,7 +132,7 @@ static struct thread *thread_of(struct data_calls *c, uint64_t number)
 
 /* ---- what a function does ---- */
 
-static uint8_t own_layer(size_t nth) { return (uint8_t)min_u64(DATA_LAYER_CUSTOM + nth, DATA_LAYER_NAMED - 1); }
+static uint8_t own_layer(size_t nth) { return (uint8_t)min_u64(DATA_LAYER_CUSTOM + nth, DATA_LAYER_LOCALS - 1); }
 
 static bool effect_of(const struct data_calls *c, uint32_t function, enum effect *effect, uint8_t *layer)
 {
@@ -204,8 +205,10 @@ static void move_break(struct data_calls *c, uint64_t to)
 
 static void allocate(struct data_calls *c, const struct pending *p, uint64_t address)
 {
-    if (address)
-        data_allocate(c->d, p->layer, address, bytes_of(c, p), p->path, p->depth);
+    if (!address)
+        return;
+    c->given = (struct data_given){address, bytes_of(c, p), p->path, p->depth};
+    data_allocate(c->d, p->layer, address, c->given.bytes, p->path, p->depth);
 }
 
 /* Where posix_memalign put it, which is mostly a variable of its caller's. */
@@ -434,7 +437,10 @@ void data_jumps(struct data_calls *c, const struct data_call *call)
 void data_left(struct data_calls *c, const struct data_call *call)
 {
     struct thread *t = thread_of(c, call->thread);
+    c->given.address = 0;
     forget_left(c, t, call);
     if (innermost_at(t, call->stack))
         end_call(c, t, call);
 }
+
+const struct data_given *data_given(const struct data_calls *c) { return c->given.address ? &c->given : NULL; }

@@ -44,7 +44,9 @@ enum {
     DATA_LAYER_SYMBOL,
     DATA_LAYER_HEAP,
     DATA_LAYER_CUSTOM,
-    DATA_LAYER_NAMED = 255
+    DATA_LAYER_LOCALS = 253,
+    DATA_LAYER_LOCAL,
+    DATA_LAYER_NAMED
 };
 
 enum { DATA_PATH_MAX = 16, DATA_DEPTH_MAX = 16 }; /* frames of a path; blocks one upon the other */
@@ -251,6 +253,12 @@ const struct data_path *data_entered(struct data_calls *c, const struct data_cal
 /* The function goes on by a jump to code that may not tell when it returns. */
 void data_jumps(struct data_calls *c, const struct data_call *call);
 void data_left(struct data_calls *c, const struct data_call *call);
+struct data_given { /* what the last call that was left gave of the heap */
+    uint64_t address, bytes;
+    const uint64_t *path;
+    uint32_t depth;
+};
+const struct data_given *data_given(const struct data_calls *c); /* NULL: nothing. Until the next call */
 struct data_calls_lost {
     uint64_t unmatched; /* entrances whose return was not seen: what they gave is not known */
     uint64_t unread;    /* what posix_memalign stored where it was not seen */
@@ -271,6 +279,8 @@ void data_see_maps(struct data *d, const char *text, size_t len, data_file_of fi
 int data_module(struct data *d, const char *path, uint64_t load, uint32_t *module);
 /* The thread-local variables of a module in the memory that a thread has for them; once. */
 void data_thread_block(struct data *d, uint32_t module, uint64_t address);
+/* Bytes of it, and what its address is a multiple of; 0: it has none. */
+uint64_t data_thread_bytes(const struct image *img, uint64_t *align);
 /* Where glibc puts the thread-local memory of the modules that a program begins with, in the order in which they are
  * loaded (all zeros first): so many bytes below the thread's base (ABI: variant II; elf/dl-tls.c). 0: it has none. */
 struct data_thread_layout {
