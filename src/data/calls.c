@@ -50,6 +50,8 @@ struct known_path {
     uint64_t rbp;
     uint32_t are_count, lead_count;
     const struct data_path_word *are, *lead;
+    struct data_object *object; /* of the blocks that came by it last; NULL: none did */
+    uint8_t layer;              /* of that */
 };
 struct pending { /* a call that has not returned */
     struct data_call call;
@@ -59,7 +61,8 @@ struct pending { /* a call that has not returned */
     uint64_t given; /* what a call of the same layer that it made returned */
     bool jumps;     /* to code that goes on in its stead */
     uint32_t depth;
-    const uint64_t *path; /* of a known path, or `own` */
+    const uint64_t *path;     /* of `known`, or `own` */
+    struct known_path *known; /* NULL: the path is not known by a number */
     uint64_t own[DATA_PATH_MAX];
 };
 struct thread {
@@ -203,12 +206,25 @@ static void move_break(struct data_calls *c, uint64_t to)
 
 /* ---- what is done ---- */
 
+static struct data_object *object_of(struct data_calls *c, const struct pending *p)
+{
+    struct known_path *k = p->known;
+    if (!k || !k->object || k->layer != p->layer) {
+        struct data_object *o = data_object_of_path(c->d, p->layer, p->path, p->depth);
+        if (!k)
+            return o;
+        k->object = o;
+        k->layer = p->layer;
+    }
+    return k->object;
+}
+
 static void allocate(struct data_calls *c, const struct pending *p, uint64_t address)
 {
     if (!address)
         return;
     c->given = (struct data_given){address, bytes_of(c, p), p->path, p->depth};
-    data_allocate(c->d, p->layer, address, c->given.bytes, p->path, p->depth);
+    data_allocate_of(c->d, object_of(c, p), address, c->given.bytes);
 }
 
 /* Where posix_memalign put it, which is mostly a variable of its caller's. */
@@ -364,11 +380,12 @@ static const struct data_path *find_path(struct data_calls *c, struct thread *t,
 {
     struct walk_stack s = {call->stack, call->copy, call->copy_bytes};
     if (call->path && call->path <= t->paths.len) {
-        const struct known_path *known_path = t->paths.data[call->path - 1];
-        p->path = known_path->path;
-        p->depth = known_path->depth;
+        p->known = t->paths.data[call->path - 1];
+        p->path = p->known->path;
+        p->depth = p->known->depth;
         return NULL;
     }
+    p->known = NULL;
     p->path = p->own;
     p->depth = (uint32_t)walk_path(c->walk, &s, call->frame, t->far_count < FAR_MAX, p->own, &c->seen);
     uint32_t enough = c->seen.is_far && c->seen.is_cut ? DATA_COPY_BYTES : DATA_NEAR_BYTES;

@@ -108,7 +108,7 @@ struct data *data_clone(const struct data *d)
     t->arena = arena_new();
     t->now = d->own->now;
     t->break_end = d->own->break_end;
-    t->ended = map_copy(&d->own->ended);
+    data_ended_copy(&t->ended, &d->own->ended);
     copy_objects(t, d->own);
     copy_modules(t, d->own);
     copy_shadow(to, d);

@@ -275,6 +275,35 @@ static void what_was_cut_is_not_known_again(void **state)
     end(&b);
 }
 
+/* What a pool gives is another object than what malloc does. */
+static void known_paths_are_of_several_layers(void **state)
+{
+    (void)state;
+    const struct data_watched own[] = {{"pool_get", 0}};
+    struct bench b = start(own, 1);
+    struct data_call c = call_at(&b, number_of("malloc"), STACK, 100, 0);
+    uint64_t words[DATA_COPY_BYTES / 8] = {first_return(&b, "build"), 7, first_return(&b, "main")}, objects[4];
+    c.copy = (const uint8_t *)words;
+    c.copy_bytes = sizeof words;
+    assert_int_equal(enter_by(&b, &c)->number, 1);
+    leave(&b, STACK, HEAP);
+    c.copy_bytes = 0;
+    c.path = 1;
+    for (uint64_t i = 0; i < 4; i++) {
+        c.function = i % 2 ? (uint32_t)data_watched_count() : number_of("malloc");
+        enter_by(&b, &c);
+        leave(&b, STACK, HEAP + 4096 * (i + 1));
+        objects[i] = at(&b, HEAP + 4096 * (i + 1))->id;
+    }
+    assert_int_equal(objects[0], at(&b, HEAP)->id);
+    assert_int_equal(objects[2], objects[0]);
+    assert_int_not_equal(objects[1], objects[0]);
+    assert_int_equal(objects[3], objects[1]);
+    assert_int_equal(at(&b, HEAP)->blocks, 3);
+    assert_int_equal(at(&b, HEAP + 8192)->blocks, 2);
+    end(&b);
+}
+
 static void functions_give_and_take(void **state)
 {
     (void)state;
@@ -495,6 +524,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(paths_are_known_by_their_words),
         cmocka_unit_test(names_are_looked_for_farther_up),
         cmocka_unit_test(what_was_cut_is_not_known_again),
+        cmocka_unit_test(known_paths_are_of_several_layers),
         cmocka_unit_test(functions_give_and_take),
         cmocka_unit_test(what_is_stored_is_read_from_the_stack),
         cmocka_unit_test(what_is_handed_on_is_one_block),
