@@ -122,6 +122,7 @@ struct rt_pcb {
     uint32_t serial_cpu, no_slots, no_wipe, has_fsgsbase;
     uint64_t stack_top;   /* of the first thread's stack what is known to be there; 0: nothing */
     uint32_t is_confined; /* it may have forbidden itself system calls */
+    uint32_t no_copies;   /* of the stack: a child of a fork that is not followed */
     uint32_t no_lines;    /* filters hold nothing: there are too many threads, or no room for lines' words */
     int32_t windows_pid;  /* of the process whose ticks come from the host; 0 none */
     int32_t lock;         /* tid */

@@ -390,6 +390,7 @@ rt_forget_lines:
     .set STREAM_STACK_TOP, 120
     .set STREAM_OPEN, 192 + 5 * 8 * 64 + 8 + 2 * 16 * 32
     .set STREAM_OPEN_COUNT, STREAM_OPEN + 16 * 32
+    .set STREAM_COPIES, STREAM_OPEN_COUNT + 4 * 8
     .set STREAM_PATHS, 8192 + 17 * 65536
     .set OPEN_MAX, 32
     .set PATH_NUMBER, 0
@@ -410,7 +411,6 @@ rt_forget_lines:
     .set WATCH_R8, 7 * 8
     .set WATCH_RCX, 8 * 8
     .set WATCH_RAX, 10 * 8
-    .set WATCH_STACK, 8192 /* WIRE_CALL_STACK */
     .set WATCH_NEAR, 512 /* WIRE_CALL_NEAR */
     .set WATCH_HEAD, 16 + 80
     .set WATCH_SHORT, 16 + 32
@@ -574,7 +574,7 @@ watch_opens:
     jmp watch_whole
 
 /* It is not: the stack is copied. A chunk that has no room for it ends here, and with it the time of its calls. */
-5:  mov eax, WATCH_STACK
+5:  mov eax, gs:[STREAM + STREAM_COPIES]
     call bytes_of_stack
     mov ecx, eax
     xor edi, edi

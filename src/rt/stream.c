@@ -43,13 +43,13 @@ _Static_assert(__builtin_offsetof(struct wire_stream, touched) == 192 &&
                    WIRE_EVENT(WIRE_EVENT_SWAPPED, 1) == (int32_t)0x80050001 && sizeof(struct wire_swapped) == 16,
                "rt_entry.S clears them");
 
-_Static_assert(__builtin_offsetof(struct wire_stream, open) ==
-                       192 + 5 * 8 * WIRE_FILTER_SLOTS + 8 + 2 * 16 * WIRE_BEFORE_SLOTS &&
-                   __builtin_offsetof(struct wire_stream, open_count) - __builtin_offsetof(struct wire_stream, open) ==
-                       16 * 32 &&
-                   WIRE_STREAM_PATHS == 8192 + 17 * 65536 && WIRE_PATH_BUCKETS == 4096 &&
-                   WIRE_STREAM_BYTES % PAGE == 0 && __builtin_offsetof(struct wire_path, words) == 32,
-               "calls that are under way, and paths");
+_Static_assert(
+    __builtin_offsetof(struct wire_stream, open) == 192 + 5 * 8 * WIRE_FILTER_SLOTS + 8 + 2 * 16 * WIRE_BEFORE_SLOTS &&
+        __builtin_offsetof(struct wire_stream, open_count) - __builtin_offsetof(struct wire_stream, open) == 16 * 32 &&
+        __builtin_offsetof(struct wire_stream, copies) == __builtin_offsetof(struct wire_stream, open_count) + 4 * 8 &&
+        WIRE_STREAM_PATHS == 8192 + 17 * 65536 && WIRE_PATH_BUCKETS == 4096 && WIRE_STREAM_BYTES % PAGE == 0 &&
+        __builtin_offsetof(struct wire_path, words) == 32,
+    "calls that are under way, and paths");
 
 static struct wire_stream *stream_at(uint64_t delta) { return (struct wire_stream *)(WIRE_STREAM_VADDR + delta); }
 
@@ -275,6 +275,7 @@ static void begin(struct wire_stream *s, uint32_t thread, uint32_t drops)
     memset(s->swapped, 0, sizeof s->swapped);
     s->open_count = 0;
     s->shown = 0;
+    s->copies = PCB->no_copies ? 0 : WIRE_CALL_STACK;
     s->is_alone = 0;
     s->self = (uint64_t)s;
     s->thread = thread;
@@ -373,6 +374,7 @@ void rt_stream_forked(void)
     if (!m || m->offset == NOWHERE)
         return;
     uint64_t signals = block_signals();
+    PCB->no_copies |= !PCB->header->follows;
     int ok = rt_map_counters(m, 0);
     make_lines(PCB->no_lines ? MAP_FIXED_NOREPLACE : MAP_FIXED);
     begin(stream_at(0), 0, !ok);

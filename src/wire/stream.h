@@ -260,9 +260,11 @@ struct wire_stream {
     struct wire_before calls[WIRE_BEFORE_SLOTS];  /* of system calls: their numbers */
     struct wire_open open[WIRE_OPEN_MAX];         /* watched functions that are under way, innermost last */
     uint64_t open_count;
-    uint64_t own;   /* the thread's bit of lines' words; 0: its filter holds nothing (WIRE_LINES_VADDR) */
-    uint64_t told;  /* then: time stamp of the last reference to a line that was told; 0: none yet */
-    uint64_t shown; /* so many chunks the host has to read before the thread goes on */
+    uint64_t own;    /* the thread's bit of lines' words; 0: its filter holds nothing (WIRE_LINES_VADDR) */
+    uint64_t told;   /* then: time stamp of the last reference to a line that was told; 0: none yet */
+    uint64_t shown;  /* so many chunks the host has to read before the thread goes on */
+    uint64_t copies; /* bytes of the stack that are copied where a path is not known; 0 of a child of a fork that nobody
+                        follows, which no path is told */
     struct wire_chunk chunks[WIRE_CHUNKS];
 };
 _Static_assert(sizeof(struct wire_stream) <= WIRE_STREAM_HEAD, "the ring begins behind it");
