@@ -200,6 +200,8 @@ struct data_watched {
     const char *name;
     unsigned size_argument; /* of the caller's own: 0 the first; DATA_NO_SIZE: it takes memory back, the first argument
                                says which */
+    uint64_t address;       /* of a static program, where a function begins that does what a known one does; */
+    uint32_t known;         /* number of that */
 };
 enum { DATA_NO_SIZE = 5 }; /* the stream tells five arguments */
 /* Of the stack the stream copies, where there are so many: bytes; frames whose words a path hangs on at most; and how
@@ -264,6 +266,25 @@ struct data_calls_lost {
     uint64_t unread;    /* what posix_memalign stored where it was not seen */
 };
 const struct data_calls_lost *data_calls_lost(const struct data_calls *c);
+
+/* ---- trial.c: which functions allocate, where none has a name ---- */
+
+struct data_trial; /* opaque */
+/* Of a program whose own file lies in memory from `image` to `image_end`. */
+struct data_trial *data_trial_new(uint64_t image, uint64_t image_end);
+void data_trial_free(struct data_trial *t);
+/* All calls of all functions, in order: what they are numbered by is the caller's; three arguments. What is more than
+ * two million calls is not looked at. */
+void data_trial_entered(struct data_trial *t, uint64_t thread, uint32_t function, const uint64_t *arguments,
+                        uint64_t stack);
+void data_trial_left(struct data_trial *t, uint64_t thread, uint64_t value, uint64_t stack);
+enum { DATA_ROLES_MAX = 6 };
+struct data_role {
+    uint32_t function;
+    const char *as; /* name of the known function that has the same arguments and does the same */
+};
+/* How many; 0: nothing is sure. */
+size_t data_trial_end(const struct data_trial *t, struct data_role out[DATA_ROLES_MAX]);
 
 /* ---- maps.c: what the kernel says ---- */
 

@@ -37,6 +37,9 @@ void rewrite_options_put(const struct rewrite_options *opt, struct strbuf *out)
     for (size_t i = 0; opt->objects && i < opt->objects->len; i++)
         put_object(&opt->objects->data[i], out);
     for (size_t i = 0; i < opt->watched_count; i++)
-        str_printf(out, "watch %s %d%d%d%d\n", opt->watched[i].name, opt->watched[i].returns, opt->watched[i].stores,
-                   opt->watched[i].takes_several, opt->watched[i].is_own);
+        str_printf(out, "watch %s %llx %d%d%d%d\n", opt->watched[i].name, (unsigned long long)opt->watched[i].addr,
+                   opt->watched[i].returns, opt->watched[i].stores, opt->watched[i].takes_several,
+                   opt->watched[i].is_own);
+    if (opt->watch_all)
+        str_puts(out, "watch all ");
 }

@@ -47,6 +47,7 @@ struct rewrite_watched { /* a function by its symbol */
     bool stores;        /* of these: it stores what it gives where an argument says, mostly on its caller's stack */
     bool takes_several; /* arguments; else, if it does not return, the first one is told alone */
     bool is_own;        /* the program's, not one of a system's library */
+    uint64_t addr;      /* of a static program: the function that begins there, if it is not 0 */
 };
 
 /* With REWRITE_REFERENCES: of lines of 2^shift bytes those whose number times `factor` has `value` under `mask`; of
@@ -79,6 +80,7 @@ struct rewrite_options {
     const struct rewrite_objects *objects; /* with REWRITE_PROBE; NULL none */
     const struct rewrite_watched *watched; /* with REWRITE_REFERENCES: told by their place in this list */
     size_t watched_count;
+    bool watch_all; /* of a static program, all other functions too: numbers go on behind the list; no paths to them */
     const char *sampled; /* file of rewrite_sampled_write about the same file, NULL none: lets more of it be counted */
 };
 

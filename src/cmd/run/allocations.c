@@ -45,6 +45,9 @@ void allocations_watch(struct arena *a, const struct data_watched *own, size_t o
                                           .stores = data_watched_stores(i),
                                           .takes_several = data_watched_takes_several(i)};
     for (size_t i = 0; i < own_count; i++)
+        if (own[i].address)
+            all[own[i].known].addr = own[i].address;
+    for (size_t i = 0; i < own_count; i++)
         all[n + i] = (struct rewrite_watched){
             .name = own[i].name, .returns = own[i].size_argument != DATA_NO_SIZE, .is_own = true};
     out->watched = all;
@@ -193,11 +196,11 @@ int allocations_have_own(const struct allocations *a)
     for (size_t k = 0; k < a->own_count; k++) {
         bool is_found = false;
         for (size_t i = 0; i < a->file_count && !is_found; i++)
-            is_found = a->files[i].map && is_in(a->files[i].map, data_watched_count() + k);
+            is_found = a->files[i].map &&
+                       is_in(a->files[i].map, a->own[k].address ? a->own[k].known : data_watched_count() + k);
         if (!is_found)
-            return diag_error(
-                "--allocator %s: no such function is in %s or its libraries by its symbols, or it cannot be watched",
-                a->own[k].name, a->program);
+            return diag_error("--allocator %s: no such function is in %s or its libraries, or it cannot be watched",
+                              a->own[k].name, a->program);
     }
     return 0;
 }

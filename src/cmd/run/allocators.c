@@ -6,6 +6,19 @@
 
 enum { OWN_MAX = 16, ARGUMENTS = 5 };
 
+/* ADDRESS=NAME: the function there does what the known one of that name does. */
+static int parse_address(struct arena *a, const char *text, struct data_watched *out)
+{
+    char *end = NULL;
+    *out = (struct data_watched){.name = arena_strdup(a, text), .address = strtoull(text, &end, 16)};
+    for (uint32_t i = 0; *end == '=' && out->address && i < data_watched_count(); i++)
+        if (strcmp(data_watched_name(i), end + 1) == 0) {
+            out->known = i;
+            return 0;
+        }
+    return -1;
+}
+
 /* FUNCTION, FUNCTION:N or FUNCTION:free. */
 static int parse(struct arena *a, const char *text, struct data_watched *out)
 {
@@ -30,9 +43,9 @@ int allocators_choose(struct arena *a, const struct cmd_texts *texts, struct dat
     if (texts->count > OWN_MAX)
         return diag_error("--allocator was given %zu times; %d are watched at most", texts->count, OWN_MAX);
     for (size_t i = 0; i < texts->count; i++)
-        if (parse(a, texts->all[i], &own[i]) < 0)
+        if ((strncmp(texts->all[i], "0x", 2) == 0 ? parse_address : parse)(a, texts->all[i], &own[i]) < 0)
             return diag_error("--allocator '%s': give FUNCTION, or FUNCTION:N where its N-th argument (1 to %d) is the "
-                              "size, or FUNCTION:free",
+                              "size, or FUNCTION:free, or 0xADDRESS=malloc and the like",
                               texts->all[i], ARGUMENTS);
     return 0;
 }

@@ -4,6 +4,7 @@
 #include "cache/cache.h"
 #include "cmd/cmd.h"
 #include "cmd/run/allocations.h"
+#include "cmd/run/trial.h"
 #include "cmd/spy/merge.h"
 #include "launch/launch.h"
 
@@ -12,7 +13,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum form { FORM_LACKEY, FORM_DIN, FORM_SITES, FORM_COUNT, FORM_ALLOCATIONS };
+enum form { FORM_LACKEY, FORM_DIN, FORM_SITES, FORM_COUNT, FORM_ALLOCATIONS, FORM_ALLOCATORS };
 enum { BUFFER_BYTES = 1 << 20, LINE_BYTES_MAX = 48, FILTER_MIN = 16, FILTER_MAX = 4096, LINE = 64, SETS_MAX = 32 };
 enum { ELEMENTS_BITS = 40 }; /* no program executes a string instruction for more elements */
 
@@ -32,6 +33,8 @@ struct trace {
     struct data *data;        /* FORM_ALLOCATIONS */
     struct data_watched *own; /* allocators that the options name */
     struct allocations *allocations;
+    struct trial *trial; /* FORM_ALLOCATORS */
+    size_t allocators;   /* that it found */
     struct merge *merge; /* of threads: who gives back what another one allocated does so later */
     uint32_t process;    /* that is told of, as chunks name it; ID_NONE: none has come */
     FILE *out;           /* NULL: nothing is written while it runs */
@@ -253,12 +256,15 @@ static void take_piece(void *ctx, const struct launch_chunk *c)
         i += wire_is_event(&c->entries[i]) ? allocations_take(t->allocations, c, &c->entries[i], c->count - i) : 1;
 }
 
+static void take_trial(void *ctx, const struct launch_chunk *c) { trial_take(((struct trace *)ctx)->trial, c); }
+
 static void take_allocations(void *ctx, const struct launch_chunk *c)
 {
     struct trace *t = ctx;
     if (t->process == ID_NONE) {
         t->process = c->process;
-        allocations_read_maps(t->allocations);
+        if (t->allocations)
+            allocations_read_maps(t->allocations);
     }
     if (c->process == t->process)
         merge_add(t->merge, c);
@@ -273,6 +279,16 @@ static void begin_allocations(struct trace *t)
             .program = t->program, .map_of = map_of, .ctx = t, .own = t->own, .own_count = t->args->allocators.count});
     t->merge = merge_new(MERGE_SPREAD, take_piece, t);
     t->process = ID_NONE;
+}
+
+static int begin_trial(struct trace *t)
+{
+    if (t->module_count != 1 || !t->modules[0].map)
+        return diag_error("trace: %s cannot be rewritten, so nothing is known of its functions", t->program->path);
+    t->trial = trial_new(t->program, t->modules[0].map);
+    t->merge = merge_new(MERGE_SPREAD, take_trial, t);
+    t->process = ID_NONE;
+    return 0;
 }
 
 static bool is_told(const struct data_object *o)
@@ -344,7 +360,8 @@ static int make_copies(struct trace *t, enum launch_mode mode)
                                   .poison = t->args->poison,
                                   .filter_shift = filter_shift(t->args->filter),
                                   .sets = sets_of(t->args),
-                                  .samples = t->args->sample_length != 0,
+                                  .samples = t->args->sample_length || t->form == FORM_ALLOCATORS,
+                                  .watch_all = t->form == FORM_ALLOCATORS,
                                   .rpath = mode == LAUNCH_MODE_PATH ? launch_path_mode_dir(p) : NULL};
     if (t->form == FORM_ALLOCATIONS)
         allocations_watch(t->args->arena, t->own, t->args->allocators.count, &opt);
@@ -385,6 +402,8 @@ static int end_output(struct trace *t, const char *path)
     flush(t);
     if (t->form == FORM_ALLOCATIONS && t->out && t->data)
         write_allocations(t);
+    if (t->trial && t->out)
+        t->allocators = trial_write(t->trial, t->out);
     if (t->form == FORM_SITES && !t->error && write_sites(t) < 0)
         t->error = EIO;
     if (t->out && fclose(t->out) != 0 && !t->error)
@@ -398,9 +417,11 @@ static void pass_sample(void *ctx, bool begins, uint64_t references) { (void)ctx
 static int run(struct trace *t, int *status)
 {
     struct launch_samples samples = {.length = t->args->sample_length, .period_s = 0.001, .part = 0.1, .seed = 1};
-    bool is_of_allocations = t->form == FORM_ALLOCATIONS;
+    bool is_of_allocations = t->form == FORM_ALLOCATIONS, is_trial = t->form == FORM_ALLOCATORS;
+    if (is_trial) /* none is ever taken */
+        samples = (struct launch_samples){.length = 1, .period_s = 1e9, .part = 1e-9, .is_even = true};
     struct launch_reference_options references = {
-        .begin = begin, .started = started, .take = is_of_allocations ? take_allocations : take, .ctx = t};
+        .begin = begin, .started = started, .take = is_of_allocations || is_trial ? take_allocations : take, .ctx = t};
     if (samples.length) {
         references.samples = &samples;
         references.sample = pass_sample;
@@ -409,13 +430,15 @@ static int run(struct trace *t, int *status)
     struct launch_result *r = NULL;
     if (make_copies(t, opt.mode) < 0 || open_maps(t) < 0)
         return -1;
+    if (is_trial && begin_trial(t) < 0)
+        return -1;
     if (is_of_allocations)
         begin_allocations(t);
     if (is_of_allocations && allocations_have_own(t->allocations) < 0)
         return -1;
     if (launch_run(t->program, &opt, &r) < 0)
         return -1;
-    if (is_of_allocations)
+    if (t->merge)
         merge_end(t->merge);
     *status = r->status;
     diag_debug(1, "the program took %.3f s, of the kernel %.3f s, until its end %.3f s", r->user_s, r->system_s,
@@ -470,6 +493,7 @@ static void fini(struct trace *t)
         free(t->modules[i].count);
     }
     merge_free(t->merge);
+    trial_free(t->trial);
     allocations_free(t->allocations);
     data_free(t->data);
     free(t->buffer);
@@ -494,6 +518,10 @@ int cmd_trace(const struct cmd_args *a)
         return diag_error("trace: --allocator goes with --form allocations"), CMD_UNUSABLE;
     if (allocators_choose(a->arena, &a->allocators, &t.own) < 0 || launch_program_find(a->rest, &t.program) < 0)
         return CMD_UNUSABLE;
+    if (t.form == FORM_ALLOCATORS && trial_check(t.program) < 0) {
+        launch_program_free(t.program);
+        return CMD_UNUSABLE;
+    }
     const char *path = a->output ? a->output : arena_printf(a->arena, "%s.trace", file_base_name(t.program->path));
     if (open_output(&t, path) == 0) {
         rc = run(&t, &status) < 0 ? CMD_SELF_FAILED : 0;
@@ -502,7 +530,9 @@ int cmd_trace(const struct cmd_args *a)
         if (rc)
             drop_output(&t, path);
     }
-    if (rc == 0 && t.data)
+    if (rc == 0 && t.trial)
+        diag_note("%zu functions allocate for sure%s", t.allocators, t.allocators ? "" : ": nothing is written");
+    else if (rc == 0 && t.data)
         say_allocations(&t);
     else if (rc == 0)
         say(&t);

@@ -16,7 +16,7 @@
 
 #include "wire/wire.h"
 
-enum { SITE_BYTES = 25, CALLEES_MAX = 64 };
+enum { SITE_BYTES = 25, CALLEES_MAX = 64, NUMBERS_MAX = UINT16_MAX };
 
 /* ---- which ---- */
 
@@ -39,9 +39,17 @@ static bool is_left_by(const struct cfg *c, const struct cfg_block *block)
     return block->term == X86_JMP || block->term == X86_JMP_IND;
 }
 
+/* Of functions that are not in the list. */
+static const struct rewrite_watched any = {.name = "", .returns = true, .takes_several = true};
+
+static const struct rewrite_watched *watched_by(const struct rw *w, uint32_t number)
+{
+    return number < w->opt->watched_count ? &w->opt->watched[number] : &any;
+}
+
 static uint32_t flags_of(const struct rewrite_watched *watched)
 {
-    return (watched->returns ? WIRE_CALL_OPENS : 0) | (watched->stores ? WIRE_CALL_STORES : 0) |
+    return (watched->returns && watched != &any ? WIRE_CALL_OPENS : 0) | (watched->stores ? WIRE_CALL_STORES : 0) |
            (watched->takes_several ? WIRE_CALL_ARGUMENTS : 0) | (watched->is_own ? WIRE_CALL_OWN : 0);
 }
 
@@ -53,7 +61,7 @@ static void tell_ends(struct finder *f, uint32_t func, uint32_t number)
         uint32_t what = block->term == X86_RET ? RW_WATCH_RETURN : is_left_by(c, block) ? WIRE_CALL_JUMPS : 0;
         if (what)
             VEC_PUSH(&f->out->points, ((struct rw_watch_point){block->insn_first + block->insn_count - 1u,
-                                                               number | what | flags_of(&f->w->opt->watched[number])}));
+                                                               number | what | flags_of(watched_by(f->w, number))}));
     }
 }
 
@@ -82,11 +90,11 @@ static void watch(struct finder *f, uint32_t func, uint32_t number)
     const struct cfg_func *fn = &f->w->cfg->funcs.data[func];
     const struct cfg_block *entry = &f->w->cfg->blocks.data[fn->block_first];
     VEC_PUSH(&f->out->points,
-             ((struct rw_watch_point){entry->insn_first, number | flags_of(&f->w->opt->watched[number])}));
+             ((struct rw_watch_point){entry->insn_first, number | flags_of(watched_by(f->w, number))}));
     VEC_PUSH(&f->out->sites, ((struct rw_site){.addr = fn->addr,
                                                .access.bytes = (__typeof__(((struct rw_site *)0)->access.bytes))number,
                                                .flags = REWRITE_SITE_WATCHED}));
-    if (f->w->opt->watched[number].returns)
+    if (watched_by(f->w, number)->returns)
         follow_returns(f, func, number);
 }
 
@@ -98,16 +106,34 @@ static uint32_t number_of(const struct rw *w, const char *name)
     return ID_NONE;
 }
 
-static uint32_t function_of(const struct rw *w, const struct image_symbol *s)
+static uint32_t function_at(const struct rw *w, uint64_t addr)
 {
-    if (s->shndx == SHN_UNDEF || (s->type != STT_FUNC && s->type != STT_NOTYPE))
-        return ID_NONE;
-    uint32_t func = cfg_func_at(w->cfg, s->addr);
+    uint32_t func = cfg_func_at(w->cfg, addr);
     const struct cfg_func *fn = func == ID_NONE ? NULL : &w->cfg->funcs.data[func];
     if (!fn || !fn->block_count || fn->is_plt)
         return ID_NONE;
     const struct cfg_block *entry = &w->cfg->blocks.data[fn->block_first];
-    return entry->addr == s->addr && !(entry->flags & CFG_BLOCK_LOOP_HEADER) ? func : ID_NONE;
+    return entry->addr == addr && !(entry->flags & CFG_BLOCK_LOOP_HEADER) ? func : ID_NONE;
+}
+
+static uint32_t function_of(const struct rw *w, const struct image_symbol *s)
+{
+    bool is_function = s->shndx != SHN_UNDEF && (s->type == STT_FUNC || s->type == STT_NOTYPE);
+    return is_function ? function_at(w, s->addr) : ID_NONE;
+}
+
+static void number_by_address(const struct rw *w, uint32_t *number)
+{
+    for (uint32_t i = 0; w->img->is_static && i < w->opt->watched_count; i++) {
+        uint32_t func = w->opt->watched[i].addr ? function_at(w, w->opt->watched[i].addr) : ID_NONE;
+        if (func != ID_NONE && can_be_told(w, func))
+            number[func] = i;
+    }
+    uint32_t next = (uint32_t)w->opt->watched_count;
+    for (uint32_t func = 0; w->img->is_static && w->opt->watch_all && func < w->cfg->funcs.len; func++)
+        if (number[func] == ID_NONE && next < NUMBERS_MAX && can_be_told(w, func) &&
+            function_at(w, w->cfg->funcs.data[func].addr) == func)
+            number[func] = next++;
 }
 
 static int by_insn(const void *a, const void *b)
@@ -139,6 +165,7 @@ void rw_watch_find(struct rw *w, struct rw_watch *out)
         if (func != ID_NONE && can_be_told(w, func) && n < number[func])
             number[func] = n;
     }
+    number_by_address(w, number);
     for (uint32_t func = 0; func < w->cfg->funcs.len; func++)
         if (number[func] != ID_NONE)
             watch(&f, func, number[func]);

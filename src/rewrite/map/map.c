@@ -325,6 +325,8 @@ static void unpack_promoted(struct reader *r, struct map_full *m, const struct m
     unpack_end(r);
 }
 
+enum { REFERENCE_MAX = 64 }; /* bytes */
+
 static void unpack_sites(struct reader *r, struct rewrite_map *m)
 {
     struct rewrite_site *s = m->sites = xmalloc((m->site_count + 1ull) * sizeof *s);
@@ -332,10 +334,12 @@ static void unpack_sites(struct reader *r, struct rewrite_map *m)
         s[i].addr = unpack_below(r, UINT64_MAX);
     unpack_end(r);
     for (uint32_t i = 0; i < m->site_count && !r->bad; i++)
-        s[i].bytes = (uint16_t)unpack_below(r, 65);
+        s[i].bytes = (uint16_t)unpack_below(r, UINT16_MAX);
     unpack_end(r);
-    for (uint32_t i = 0; i < m->site_count && !r->bad; i++)
+    for (uint32_t i = 0; i < m->site_count && !r->bad; i++) {
         s[i].flags = (uint16_t)unpack_below(r, UINT16_MAX);
+        r->bad |= s[i].bytes > REFERENCE_MAX && !(s[i].flags & REWRITE_SITE_WATCHED);
+    }
     unpack_end(r);
 }
 

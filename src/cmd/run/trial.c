@@ -1,0 +1,93 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Calls of all functions of a program that is linked statically, as the stream tells them, to those that allocate. */
+#include "cmd/run/trial.h"
+
+#include "data/data.h"
+
+#include <stdlib.h>
+
+struct trial {
+    struct data_trial *data;
+    const struct rewrite_map *map;
+};
+
+int trial_check(const struct launch_program *program)
+{
+    struct image *img;
+    if (image_open(program->path, &img) < 0)
+        return -1;
+    bool is_static = img->is_static;
+    image_close(img);
+    if (is_static)
+        return 0;
+    return diag_error("trace: --form allocators is for programs that are linked statically, and %s is not: allocators "
+                      "of its libraries are known by their names",
+                      program->path);
+}
+
+struct trial *trial_new(const struct launch_program *program, const struct rewrite_map *map)
+{
+    struct image *img;
+    struct trial *t = xmalloc(sizeof *t);
+    uint64_t lo = 0, hi = 0;
+    if (image_open(program->path, &img) == 0) {
+        if (img->vaddr_lo >= 1 << 16) { /* one that lies where its addresses say */
+            lo = img->vaddr_lo;
+            hi = img->vaddr_hi;
+        }
+        image_close(img);
+    }
+    t->data = data_trial_new(lo, hi);
+    t->map = map;
+    return t;
+}
+
+void trial_free(struct trial *t)
+{
+    if (!t)
+        return;
+    data_trial_free(t->data);
+    free(t);
+}
+
+static void take_event(struct trial *t, uint32_t area, const struct wire_entry *e)
+{
+    struct wire_call call;
+    struct wire_short left;
+    if (wire_event_kind(e) == WIRE_EVENT_ENTER && !(e->site & (WIRE_CALL_JUMPS | WIRE_CALL_NAMES)) &&
+        wire_event_entries(e) >= WIRE_CALL_ENTRIES) {
+        memcpy(&call, e + 1, sizeof call);
+        data_trial_entered(t->data, area, e->site, call.arguments, call.stack);
+    } else if (wire_event_kind(e) == WIRE_EVENT_LEAVE && wire_event_entries(e) == WIRE_SHORT_ENTRIES) {
+        memcpy(&left, e + 1, sizeof left);
+        data_trial_left(t->data, area, left.argument, left.stack);
+    }
+}
+
+void trial_take(struct trial *t, const struct launch_chunk *c)
+{
+    for (size_t i = 0; i < c->count;) {
+        const struct wire_entry *e = &c->entries[i];
+        size_t more = wire_is_event(e) ? wire_event_entries(e) : 0;
+        if (wire_is_event(e) && more < c->count - i)
+            take_event(t, c->area, e);
+        i += 1 + more;
+    }
+}
+
+static uint64_t address_of(const struct trial *t, uint32_t function)
+{
+    for (uint32_t i = 0; t->map && i < t->map->site_count; i++)
+        if (t->map->sites[i].flags == REWRITE_SITE_WATCHED && t->map->sites[i].bytes == function)
+            return t->map->sites[i].addr;
+    return 0;
+}
+
+size_t trial_write(const struct trial *t, FILE *out)
+{
+    struct data_role roles[DATA_ROLES_MAX];
+    size_t n = data_trial_end(t->data, roles);
+    for (size_t i = 0; i < n; i++)
+        fprintf(out, "0x%llx=%s\n", (unsigned long long)address_of(t, roles[i].function), roles[i].as);
+    return n;
+}
