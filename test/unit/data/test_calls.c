@@ -279,7 +279,7 @@ static void what_was_cut_is_not_known_again(void **state)
 static void known_paths_are_of_several_layers(void **state)
 {
     (void)state;
-    const struct data_watched own[] = {{"pool_get", 0}};
+    const struct data_watched own[] = {{.name = "pool_get"}};
     struct bench b = start(own, 1);
     struct data_call c = call_at(&b, number_of("malloc"), STACK, 100, 0);
     uint64_t words[DATA_COPY_BYTES / 8] = {first_return(&b, "build"), 7, first_return(&b, "main")}, objects[4];
@@ -414,7 +414,8 @@ static void cleared_memory_is_handed_on(void **state)
 static void allocators_of_the_program_lie_upon_malloc(void **state)
 {
     (void)state;
-    const struct data_watched own[] = {{"pool_get", 1}, {"pool_put", DATA_NO_SIZE}};
+    const struct data_watched own[] = {{.name = "pool_get", .size_argument = 1},
+                                       {.name = "pool_put", .size_argument = DATA_NO_SIZE}};
     struct bench b = start(own, 2);
     uint32_t pool_get = (uint32_t)data_watched_count();
     struct data_call c = call_at(&b, pool_get, STACK, 7, 24);
