@@ -58,6 +58,19 @@ struct monster_call {        /* of one function by another, or a jump to its beg
     uint32_t caller, callee; /* of the functions */
     uint64_t count;
 };
+struct monster_executed { /* a stretch of code, from instruction to instruction */
+    uint64_t address, bytes, count;
+};
+struct monster_stalled { /* an instruction, and what it waited */
+    uint64_t address;
+    uint64_t stalls[WIRE_STALL_COUNT]; /* cycles */
+};
+struct monster_code { /* of user code, with a machine: what was executed where in a file; by address */
+    const char *path;
+    const char *key; /* image.key of the file that ran */
+    VEC(struct monster_executed) executed;
+    VEC(struct monster_stalled) stalled;
+};
 struct monster_result {
     struct arena *arena;
     const char *path, *command, *kernel, *version; /* of the guest's kernel; of mtool */
@@ -79,6 +92,7 @@ struct monster_result {
     VEC(struct monster_map) maps;
     bool has_calls; /* they were counted */
     VEC(struct monster_call) calls;
+    VEC(struct monster_code) codes;
 };
 /* Of a file. NULL after one line: it is not there, no result of ours, not whole. */
 struct monster_result *monster_read(const char *path);

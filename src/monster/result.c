@@ -196,6 +196,47 @@ static int take_call(struct reader *p, char *rest)
     return 0;
 }
 
+static int take_code(struct reader *p, char *rest)
+{
+    struct monster_code c = {.path = NULL};
+    char *path = behind_tab(rest);
+    c.key = arena_strdup(p->r->arena, rest);
+    c.path = arena_strdup(p->r->arena, path);
+    VEC_PUSH(&p->r->codes, c);
+    return 0;
+}
+
+static struct monster_code *last_code(struct reader *p)
+{
+    return p->r->codes.len ? &p->r->codes.data[p->r->codes.len - 1] : NULL;
+}
+
+static int take_executed(struct reader *p, char *rest)
+{
+    struct monster_code *c = last_code(p);
+    struct monster_executed e = {.address = take_number(&rest, 16)};
+    if (!c)
+        return wrong(p, "code before the first file");
+    e.bytes = take_number(&rest, 16);
+    e.count = take_number(&rest, 10);
+    const struct monster_executed *before = c->executed.len ? &c->executed.data[c->executed.len - 1] : NULL;
+    if (e.address + e.bytes < e.address || (before && e.address < before->address + before->bytes))
+        return wrong(p, "code of a file goes from address to address");
+    VEC_PUSH(&c->executed, e);
+    return 0;
+}
+
+static int take_stalled(struct reader *p, char *rest)
+{
+    struct monster_stalled s = {.address = take_number(&rest, 16)};
+    if (!last_code(p))
+        return wrong(p, "code before the first file");
+    for (unsigned i = 0; i < WIRE_STALL_COUNT; i++)
+        s.stalls[i] = take_number(&rest, 10);
+    VEC_PUSH(&last_code(p)->stalled, s);
+    return 0;
+}
+
 static int take_total(struct reader *p, char *rest)
 {
     bool is_kernel = strncmp(rest, "kernel", 6) == 0;
@@ -291,7 +332,8 @@ static const struct {
     {"process", take_process}, {"columns", take_columns}, {"function", take_function}, {"whole", take_whole},
     {"map", take_map},         {"program", take_program}, {"counter", take_counter},   {"timer", take_timer},
     {"traced", take_traced},   {"trace", take_trace},     {"disk", take_disk},         {"code-cache", take_code_cache},
-    {"calls", take_calls},     {"call", take_call},
+    {"calls", take_calls},     {"call", take_call},       {"code", take_code},         {"executed", take_executed},
+    {"stalled", take_stalled},
 };
 
 static int take_line(struct reader *p, char *line)
@@ -364,6 +406,11 @@ void monster_free(struct monster_result *r)
     VEC_FREE(&r->programs);
     VEC_FREE(&r->maps);
     VEC_FREE(&r->calls);
+    for (size_t i = 0; i < r->codes.len; i++) {
+        VEC_FREE(&r->codes.data[i].executed);
+        VEC_FREE(&r->codes.data[i].stalled);
+    }
+    VEC_FREE(&r->codes);
     arena_free(r->arena);
     free(r);
 }

@@ -120,6 +120,16 @@ struct row *places_target(uint64_t target, bool *is_begin)
     *is_begin = !(target & 0xfff);
     return row_at(target);
 }
+uint32_t places_file(uint64_t vaddr, uint64_t *in_file)
+{
+    *in_file = vaddr & 0xffff;
+    return (int64_t)vaddr >= 0;
+}
+const char *places_file_path(uint32_t file, const char **key)
+{
+    *key = "key";
+    return file == 1 ? "/bin/fake" : NULL;
+}
 const char *places_name(void) { return (last_asked >> 12) % PAGES == FAKE_ENTRY_PAGE ? "asm_exc_any" : "any"; }
 bool places_function(void *none, size_t i, const char **name, uint64_t *first, uint64_t *last)
 {
@@ -149,7 +159,7 @@ void system_hook(struct qemu_plugin_insn *insn, uint64_t vaddr, uint64_t functio
     (void)insn, (void)vaddr, (void)function, (void)stores;
 }
 bool watch_is_wanted;
-void watch_instruction(struct qemu_plugin_insn *insn, const struct insn *i, struct segment *s, const uint8_t *bytes,
+void watch_instruction(struct qemu_plugin_insn *insn, const struct mix_insn *i, struct segment *s, const uint8_t *bytes,
                        size_t len, uint64_t function)
 {
     (void)insn, (void)i, (void)s, (void)bytes, (void)len, (void)function;
