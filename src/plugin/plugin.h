@@ -11,6 +11,7 @@
  *   result.c    the result as text          plugin.c   the phases: waiting, counting, done
  *   calls.c     who calls whom              placed.c   the kernel's functions at other addresses
  *   maps.c      mappings of pages           filter.h   lines that caches need not hear of
+ *   pages.c     what of pages is used, and marks of that
  */
 #ifndef MTOOL_PLUGIN_PLUGIN_H
 #define MTOOL_PLUGIN_PLUGIN_H
@@ -28,6 +29,7 @@ struct settings {                 /* texts live as long as the process */
     const char *symbols, *modules;
     const char *placed;                    /* list of the kernel's functions in the order of a placement; NULL: none */
     const char *maps;                      /* policies, with commas; NULL: none */
+    const char *marks;                     /* file of marks of pages, of an earlier run; NULL: none */
     const char *machine;                   /* NULL: count only */
     VEC(const char *) programs;            /* files of state machines */
     uint64_t ram_bytes, region;            /* the guest's memory; where in it the region is */
@@ -167,6 +169,24 @@ void maps_fetch(struct segment *s);
 void maps_reach(uint64_t physical, unsigned bytes, enum cache_kind kind, bool is_kernel);
 void maps_write(FILE *f);
 
+/* ---- pages.c ---- */
+
+enum { PAGE_POLICIES_MAX = 32 };
+enum { PAGE_DATA, PAGE_CODE, PAGE_SIDES };
+struct page_mark { /* of a page of a program, or a frame of the kernel */
+    uint64_t address;
+    bool is_kernel;
+    uint32_t number[PAGE_SIDES]; /* in the order of use, from 1 on; 0: that side does not use it */
+    uint8_t shade[PAGE_SIDES][WIRE_PAGE_PARTS];
+};
+int pages_make(void);                              /* in place of what an earlier call made; -1 after one line */
+const struct page_mark *pages_mark(uint64_t page); /* of programs; NULL: none */
+const struct page_mark *pages_mark_at(size_t i);   /* of all; NULL: there are no more */
+void pages_own(uint64_t frame, uint64_t page);     /* of the program that runs, from here on */
+void pages_bin(uint64_t frame, unsigned policy, uint32_t bin);
+void pages_use(uint64_t physical, unsigned side, uint64_t times);
+void pages_write(FILE *f, unsigned policies, uint32_t (*bin_of_kernel)(uint64_t frame, unsigned policy));
+
 /* ---- placed.c ---- */
 
 int placed_read(void); /* behind places_read; -1 after one line */
@@ -183,6 +203,8 @@ uint64_t float_address(const struct segment *s, unsigned i); /* of the i-th, in 
 
 /* ---- system.c ---- */
 
+uint32_t system_program(void); /* that runs, by the name of its process; from 0 on */
+const char *system_program_name(uint32_t program);
 extern uint64_t system_space; /* of addresses: one of the guest's struct mm_struct */
 void system_find(void);       /* what it needs of the symbols */
 void system_begin(void);

@@ -349,12 +349,54 @@ static void entries(void **state)
     entries_of(false, (const uint64_t[]){31, 30, 30, 90, 31}, PROF_UNKNOWN, 31);
 }
 
+/* Pages by use: two of a program, one of which has all but the last part of use; one of the kernel's. */
+static void pages(void **state)
+{
+    (void)state;
+    struct strbuf text = {0}, out = {0};
+    str_puts(&text, "mtool-monster 1\nmachine m\ncommand x\nmap real 1 1 1 1 1 1 4\nmap hop 1 1 1 1 1 1 4\n");
+    static const struct {
+        unsigned address, data[2], bins[2];
+        const char *program;
+    } table[] = {{0x4000, {900, 95}, {1, 2}, "x"}, {0x5000, {4, 1}, {1, 3}, "x"}, {0x1000, {70, 0}, {1, 2}, "kernel"}};
+    for (size_t i = 0; i < ARRAY_LEN(table); i++) {
+        str_printf(&text, "page %x %u %u", table[i].address, table[i].data[0], table[i].data[1]);
+        for (unsigned k = 2; k < 2 * WIRE_PAGE_PARTS; k++)
+            str_puts(&text, " 0");
+        str_printf(&text, " %u %u\t%s\n", table[i].bins[0], table[i].bins[1], table[i].program);
+    }
+    str_puts(&text, "whole\n");
+    struct monster_result *r = monster_parse("pages", text.data, text.len);
+    assert_non_null(r);
+    assert_int_equal(r->pages.data[0].number[MONSTER_DATA], 1);
+    assert_int_equal(r->pages.data[0].number[MONSTER_CODE], 0);
+    assert_int_equal(r->pages.data[1].number[MONSTER_DATA], 2);
+    assert_int_equal(r->pages.data[2].number[MONSTER_DATA], 1);
+    monster_put_marks(r, &out);
+    assert_string_equal(out.data, "4000 1 0 2100000000000000 0000000000000000 x\n"
+                                  "5000 2 0 0000000000000000 0000000000000000 x\n"
+                                  "1000 1 0 2000000000000000 0000000000000000 kernel\n");
+    str_free(&out);
+    out = (struct strbuf){0};
+    assert_int_equal(monster_put_figure("13", &r, 1, &out), 0);
+    static const char *const wanted[] = {
+        "real, data\n", "    1      3  100.0    7.0  x.1 #.......  kernel.1 #.......  x.2 ........\n", "hop, data\n",
+        "    2      2   99.5    6.5  x.1 #.......  kernel.1 #.......\n", "    3      1    0.5    0.0  x.2 ........\n"};
+    for (size_t i = 0; i < ARRAY_LEN(wanted); i++)
+        if (!strstr(out.data, wanted[i]))
+            fail_msg("'%s' is not in\n%s", wanted[i], out.data);
+    str_free(&out);
+    str_free(&text);
+    monster_free(r);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(sums),       cmocka_unit_test(as_a_profile), cmocka_unit_test(figures),
-        cmocka_unit_test(orders),     cmocka_unit_test(written),      cmocka_unit_test(bad_files),
-        cmocka_unit_test(references), cmocka_unit_test(code_lines),   cmocka_unit_test(entries),
+        cmocka_unit_test(sums),    cmocka_unit_test(as_a_profile), cmocka_unit_test(figures),
+        cmocka_unit_test(orders),  cmocka_unit_test(written),      cmocka_unit_test(bad_files),
+        cmocka_unit_test(pages),   cmocka_unit_test(references),   cmocka_unit_test(code_lines),
+        cmocka_unit_test(entries),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -154,6 +154,8 @@ const void *ram_at(uint64_t physical, size_t len)
 uint64_t ram_address_of(const void *host) { return (uint64_t)((const uint8_t *)host - fake_ram); }
 uint64_t ram_address_of_kernel(uint64_t vaddr) { return vaddr % FAKE_RAM_BYTES; }
 uint64_t system_space = 1;
+uint32_t system_program(void) { return 0; }
+const char *system_program_name(uint32_t program) { return program ? NULL : "fake"; }
 void system_hook(struct qemu_plugin_insn *insn, uint64_t vaddr, uint64_t function, bool stores)
 {
     (void)insn, (void)vaddr, (void)function, (void)stores;
