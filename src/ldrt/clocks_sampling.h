@@ -18,7 +18,7 @@
 
 #include "wire/link.h"
 
-enum { EVERY = 128, SHORT = 16, ODD = 64, AT_FIRST = 64, LATER = 1024, ENOUGH = 32 };
+enum { EVERY = 128, SHORT = 16, ODD = 8, AT_FIRST = 64, LATER = 1024, ENOUGH = 32 };
 
 struct func {
     uint64_t site, depth;
