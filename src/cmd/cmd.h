@@ -120,7 +120,7 @@ struct cmd_args {
     bool analyser;   /* of monster run too */
     bool is_virtual; /* of monster run, and the next two */
     struct cmd_texts programs;
-    const char *maps, *place;
+    const char *maps, *place, *marks;
     unsigned of;
     const char *disk;                           /* of monster run */
     bool calls;                                 /* likewise */
