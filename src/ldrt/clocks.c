@@ -35,7 +35,7 @@ struct block { /* of a thread; at a multiple of its stack's size */
     struct func funcs[(1 << FUNCS_BITS) + TRIES];
     struct func lost_func;
     struct block *next;
-    uint64_t random;
+    struct sampler sampler;
     int thread; /* whose it is: of one that is gone another takes it over, with what it counted */
 };
 _Static_assert(sizeof(struct arc) == ARC && sizeof(struct frame) == FRAME, "as the code below has it");
@@ -308,6 +308,7 @@ static struct frame *make_block(void)
     if (old) {
         for (struct func *f = old->funcs; f <= &old->lost_func; f++)
             f->depth = 0;
+        old->sampler.is_busy = 0;
         set_arcs(old->arcs);
         return &old->frames[1];
     }
@@ -317,7 +318,7 @@ static struct frame *make_block(void)
     struct block *b = (struct block *)(((uint64_t)at + STACK - 1) & ~(uint64_t)(STACK - 1));
     b->frames[0].place = FIRST_PLACE;
     arc_begin(&b->lost, 0, 0, &b->sums[(1 << ARCS_BITS) + TRIES], &b->lost_func);
-    b->random = (uint64_t)at ^ now();
+    b->sampler.random = (uint64_t)at ^ now();
     b->thread = thread;
     do
         b->next = __atomic_load_n(&blocks, __ATOMIC_ACQUIRE);
@@ -391,7 +392,7 @@ void slow_enter(uint64_t *place, uint64_t site)
         return;
     struct arc *a = arc_of(block_of(top), site, *place);
     if (--a->left < 0)
-        top[-1].inner += arc_decide(a, &block_of(top)->random);
+        top[-1].inner += arc_decide(a, &block_of(top)->sampler);
     else if (a->skips)
         return;
     top->place = (uint64_t)place;
@@ -414,7 +415,7 @@ struct arc *decide(const uint64_t *place, uint64_t site)
     struct frame *top = get_top();
     struct block *b = block_of(top);
     struct arc *a = arc_of(b, site, *place);
-    top[-1].inner += arc_decide(a, &b->random);
+    top[-1].inner += arc_decide(a, &b->sampler);
     return a;
 }
 

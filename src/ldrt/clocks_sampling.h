@@ -18,7 +18,7 @@
 
 #include "wire/link.h"
 
-enum { EVERY = 128, SHORT = 16, ODD = 64, AT_FIRST = 64, LATER = 1024, ENOUGH = 32 };
+enum { EVERY = 128, SHORT = 16, ODD = 8, AT_FIRST = 64, LATER = 1024, ENOUGH = 32 };
 
 struct func {
     uint64_t site, depth;
@@ -49,6 +49,10 @@ struct arc {
 };
 struct sampled {
     uint64_t untimed, self, recurs;
+};
+struct sampler { /* of a thread */
+    uint64_t random;
+    volatile uint64_t is_busy; /* a handler of a signal, which comes meanwhile, changes nothing */
 };
 
 static uint64_t sampling_limit, sampling_inside; /* limit 0: calls are not sampled */
@@ -205,9 +209,7 @@ static uint64_t arc_skip(struct arc *a, uint64_t *random, uint64_t each)
     return self + skips;
 }
 
-/* left is below nothing: what of the calls from here on? This one is timed. Returns what is to be taken off the time of
- * the frame that is under way. */
-static uint64_t arc_decide(struct arc *a, uint64_t *random)
+static uint64_t arc_go_on(struct arc *a, uint64_t *random)
 {
     struct arc_sums *s = a->of;
     uint64_t calls = a->sums->calls - s->seen_calls, all = a->sums->all - s->seen_all;
@@ -224,6 +226,21 @@ static uint64_t arc_decide(struct arc *a, uint64_t *random)
         arc_look(a, &s->sampled);
         return arc_skip(a, random, (uint64_t)mean); /* below nothing too: no guess may err to one side */
     }
+}
+
+/* left is below nothing: what of the calls from here on? This one is timed. Returns what is to be taken off the time of
+ * the frame that is under way. */
+static uint64_t arc_decide(struct arc *a, struct sampler *s)
+{
+    uint64_t taken = 0;
+    if (s->is_busy)
+        return 0;
+    s->is_busy = 1;
+    __atomic_signal_fence(__ATOMIC_SEQ_CST);
+    taken = arc_go_on(a, &s->random);
+    __atomic_signal_fence(__ATOMIC_SEQ_CST);
+    s->is_busy = 0;
+    return taken;
 }
 
 /* Of the calls that were not timed. */
