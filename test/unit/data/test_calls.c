@@ -516,6 +516,30 @@ static void the_break_goes_on(void **state)
     end(&b);
 }
 
+/* What a program allocates before anybody looks at what is mapped stays. */
+static void the_break_is_seen_late(void **state)
+{
+    (void)state;
+    struct bench b = start(NULL, 0);
+    static const uint64_t blocks[][2] = {{0x12342a0, 24}, {0x1235021, 30}, {0x1238000, 0x3000}};
+    for (size_t i = 0; i < ARRAY_LEN(blocks); i++)
+        data_allocate(b.d, DATA_LAYER_HEAP, blocks[i][0], blocks[i][1], NULL, 0);
+    uint32_t heap = at(&b, 0x1238000)->id;
+    see(b.d, "01234000-01255000 rw-p 00000000 00:00 0          [heap]\n");
+    for (size_t i = 0; i < ARRAY_LEN(blocks); i++) {
+        assert_int_equal(at(&b, blocks[i][0])->id, heap);
+        assert_int_equal(at(&b, blocks[i][0] + blocks[i][1] - 1)->id, heap);
+    }
+    for (uint64_t address = 0x1234000; address < 0x1255000; address = ALIGN_UP(address + 1, 4096))
+        if (address < 0x1238000 || address >= 0x123b000)
+            assert_string_equal(data_object_name(b.d, at(&b, address)->id), "break");
+    assert_string_equal(data_object_name(b.d, at(&b, 0x1254fff)->id), "break");
+    for (size_t i = 0; i < ARRAY_LEN(blocks); i++)
+        data_release(b.d, DATA_LAYER_HEAP, blocks[i][0]);
+    assert_int_equal(data_lost(b.d)->frees, 0);
+    end(&b);
+}
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
@@ -534,6 +558,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(mappings_of_allocators_are_theirs),
         cmocka_unit_test(the_kernel_says_what_is_mapped),
         cmocka_unit_test(the_break_goes_on),
+        cmocka_unit_test(the_break_is_seen_late),
     };
     assert_true(argc > 4);
     named = argv[1];
