@@ -7,9 +7,6 @@
 
 #define ADDRESSES (1ull << 47)
 
-enum { PLACES_MAX = 1 << 20 };
-enum { GIVEN_BACK = 1, ALLOCATED_OVER }; /* what ended a block */
-
 static uint32_t block_id_at(const struct data *d, uint64_t address)
 {
     return (uint32_t)(data_block_at(d, address) - d->blocks);
@@ -68,14 +65,6 @@ static void cut_met(struct data *d, uint64_t lo, uint64_t hi, unsigned layer)
         }
 }
 
-/* Where blocks began that are no more, and how they ended; of many the last million. */
-static void note_end(struct data *d, uint64_t address, uint64_t how)
-{
-    if (d->own->ended.len >= PLACES_MAX)
-        map_fini(&d->own->ended);
-    map_put(&d->own->ended, address, how);
-}
-
 /* A block may lie upon several mappings, as the break grows: they contradict nothing. */
 static bool has_met(const struct data *d, unsigned layer)
 {
@@ -103,7 +92,7 @@ static uint32_t uncovered_at(struct data *d, uint64_t address, unsigned layer)
         if (!under || layer_of(d, under) < layer)
             return under;
         d->own->lost.overlaps++;
-        note_end(d, d->blocks[under].start, ALLOCATED_OVER);
+        data_ended_note(&d->own->ended, d->blocks[under].start, DATA_END_ALLOCATED_OVER);
         erase(d, under);
     }
 }
@@ -128,11 +117,15 @@ bool data_lay_block(struct data *d, const struct data_object *of, uint64_t addre
     return true;
 }
 
-void data_allocate(struct data *d, unsigned layer, uint64_t address, uint64_t bytes, const uint64_t *path, size_t depth)
+void data_allocate_of(struct data *d, struct data_object *o, uint64_t address, uint64_t bytes)
 {
-    struct data_object *o = data_object_of_path(d, layer, path, depth);
     if (data_lay_block(d, o, address, bytes))
         data_count_block(o, bytes);
+}
+
+void data_allocate(struct data *d, unsigned layer, uint64_t address, uint64_t bytes, const uint64_t *path, size_t depth)
+{
+    data_allocate_of(d, data_object_of_path(d, layer, path, depth), address, bytes);
 }
 
 /* The block of the layer that begins there; 0 if none. */
@@ -153,12 +146,11 @@ bool data_begins_at(const struct data *d, unsigned layer, uint64_t address)
  * all. Or the second one of a block: an allocator empties a cache of its own, as glibc's does when a thread ends. */
 static void free_of_no_block(struct data *d, uint64_t address)
 {
-    uint64_t how = 0;
-    map_get(&d->own->ended, address, &how);
-    if (how == ALLOCATED_OVER) {
-        note_end(d, address, GIVEN_BACK);
+    enum data_end how = data_ended_how(&d->own->ended, address);
+    if (how == DATA_END_ALLOCATED_OVER) {
+        data_ended_note(&d->own->ended, address, DATA_END_GIVEN_BACK);
         d->own->lost.overlaps -= d->own->lost.overlaps > 0; /* it may be the parent's that is told of */
-    } else if (how == GIVEN_BACK) {
+    } else if (how == DATA_END_GIVEN_BACK) {
         d->own->lost.again++;
     } else {
         d->own->lost.frees++;
@@ -173,7 +165,7 @@ static uint32_t block_given_back(struct data *d, unsigned layer, uint64_t asked,
     if (address && (!block || is_another))
         free_of_no_block(d, address);
     else if (block)
-        note_end(d, address, GIVEN_BACK);
+        data_ended_note(&d->own->ended, address, DATA_END_GIVEN_BACK);
     return is_another ? 0 : block;
 }
 

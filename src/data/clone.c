@@ -66,7 +66,7 @@ static struct data_object *copy_of_object(struct arena *a, const struct data_obj
 {
     struct data_object *o = ARENA_NEW(a, struct data_object);
     *o = *from;
-    if (o->name && o->layer != DATA_LAYER_SYMBOL)
+    if (o->name && o->layer != DATA_LAYER_SYMBOL && o->layer != DATA_LAYER_LOCAL)
         o->name = arena_strdup(a, o->name);
     if (o->path_len) {
         uint64_t *path = ARENA_ARRAY(a, uint64_t, o->path_len);
@@ -108,7 +108,7 @@ struct data *data_clone(const struct data *d)
     t->arena = arena_new();
     t->now = d->own->now;
     t->break_end = d->own->break_end;
-    t->ended = map_copy(&d->own->ended);
+    data_ended_copy(&t->ended, &d->own->ended);
     copy_objects(t, d->own);
     copy_modules(t, d->own);
     copy_shadow(to, d);

@@ -47,7 +47,7 @@ void data_free(struct data *d)
     map_fini(&t->by_name);
     map_fini(&t->frames);
     map_fini(&t->fields);
-    map_fini(&t->ended);
+    data_ended_fini(&t->ended);
     arena_free(t->arena);
     free(t);
     free(d);

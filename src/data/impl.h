@@ -11,6 +11,7 @@ struct data_file {
     int64_t changed_s, changed_ns;
     struct image *img;
     bool is_debug_tried, is_unwind_tried, has_unwind;
+    bool is_naming_known, names_functions;
     struct lines *lines; /* NULL: no debug information */
     struct scope_cache *scopes;
     struct variables *variables; /* NULL: not asked for yet */
@@ -31,6 +32,13 @@ struct data_loaded { /* a module */
     VEC(uint32_t) threads; /* objects of its thread-local variables, for data_thread_block */
 };
 
+/* What ended a block. */
+enum data_end { DATA_END_NONE, DATA_END_GIVEN_BACK, DATA_END_ALLOCATED_OVER };
+enum { DATA_ENDED_PAGES = 512, DATA_ENDED_PAGE = 4096 };
+struct data_ended {                    /* ended.c: by the low bits of the address where it began */
+    uint64_t *pages[DATA_ENDED_PAGES]; /* NULL: none there */
+};
+
 struct data_tables {
     struct arena *arena;
     VEC(struct data_object *) objects;
@@ -47,7 +55,7 @@ struct data_tables {
     struct map by_frames, by_path, by_name; /* hashes -> object */
     struct map frames;                      /* return address -> frame */
     struct map fields;                      /* object -> data_fields, 0 none */
-    struct map ended;                       /* address where a block began -> what ended it */
+    struct data_ended ended;
     struct data_files *files;
     struct data_lost lost;
 };
@@ -83,8 +91,18 @@ int data_module_at(struct data *d, const char *path, uint64_t address, uint32_t 
 /* frames.c */
 bool data_open_debug(struct data *d, uint32_t module);         /* false: it has no debug information */
 bool data_is_wrapper(struct data *d, uint64_t return_address); /* its function hands on what an allocator gives */
+bool data_tells(struct data *d, uint64_t return_address);      /* its function has a name that tells who allocates */
+bool data_has_names(struct data *d, uint64_t address);         /* functions of its file have such names */
+
+/* ended.c */
+void data_ended_note(struct data_ended *e, uint64_t address, enum data_end how);
+enum data_end data_ended_how(const struct data_ended *e, uint64_t address); /* of the last block known to begin there */
+void data_ended_copy(struct data_ended *to, const struct data_ended *from); /* *to is empty */
+void data_ended_fini(struct data_ended *e);
 
 /* blocks.c */
+/* data_allocate of a path whose object is known. */
+void data_allocate_of(struct data *d, struct data_object *o, uint64_t address, uint64_t bytes);
 bool data_lay_block(struct data *d, const struct data_object *o, uint64_t address,
                     uint64_t bytes);                          /* false: cannot be */
 void data_count_block(struct data_object *o, uint64_t bytes); /* one more, of so many bytes */

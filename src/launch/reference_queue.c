@@ -7,9 +7,11 @@
 #include "launch/impl.h"
 
 enum { HELD_BYTES_MAX = 128 << 20, LONG_BYTES = 64 << 20 };
+enum { ROOM = WIRE_CHUNK_BYTES / sizeof(struct wire_entry), SPARE_MAX = 64 };
 
 struct item {
     struct item *next;
+    size_t room;               /* for entries */
     struct launch_chunk chunk; /* entries NULL: a sample begins or ends */
     bool begins;
     uint64_t references;
@@ -22,6 +24,8 @@ struct reference_queue {
     pthread_mutex_t lock;
     pthread_cond_t moved;
     struct item *first, **last;
+    struct item *spare; /* for whole chunks, to be used again: their memory is there, and need not be made */
+    unsigned spare_count;
     size_t held_bytes; /* the item that is being taken too */
     bool is_apart, ends;
 };
@@ -34,6 +38,36 @@ static void play(const struct reference_queue *q, const struct item *i)
         q->opt->take(q->opt->ctx, &i->chunk);
     else
         q->opt->sample(q->opt->ctx, i->begins, i->references);
+}
+
+/* Not filled, but for `room`. */
+static struct item *item_new(struct reference_queue *q, size_t count)
+{
+    struct item *i = NULL;
+    size_t room = count > ROOM / 2 ? max_u64(count, ROOM) : count;
+    pthread_mutex_lock(&q->lock);
+    if (q->spare && room == ROOM) {
+        i = q->spare;
+        q->spare = i->next;
+        q->spare_count--;
+    }
+    pthread_mutex_unlock(&q->lock);
+    if (!i)
+        i = xrealloc(NULL, sizeof *i + room * sizeof *i->entries); /* xmalloc would fill it */
+    i->room = room;
+    return i;
+}
+
+/* The caller holds the lock. */
+static void item_free(struct reference_queue *q, struct item *i)
+{
+    if (i->room != ROOM || q->spare_count == SPARE_MAX) {
+        free(i);
+        return;
+    }
+    i->next = q->spare;
+    q->spare = i;
+    q->spare_count++;
 }
 
 static void *work(void *arg)
@@ -53,7 +87,7 @@ static void *work(void *arg)
         play(q, i);
         pthread_mutex_lock(&q->lock);
         q->held_bytes -= bytes_of(i);
-        free(i);
+        item_free(q, i);
         pthread_cond_broadcast(&q->moved);
     }
     pthread_mutex_unlock(&q->lock);
@@ -96,7 +130,8 @@ static void put(struct reference_queue *q, struct item *i)
 
 void reference_queue_take(struct reference_queue *q, const struct launch_chunk *c)
 {
-    struct item *i = xmalloc(sizeof *i + c->count * sizeof *i->entries);
+    struct item *i = item_new(q, c->count);
+    i->next = NULL;
     i->chunk = *c;
     i->chunk.entries = i->entries;
     memcpy(i->entries, c->entries, c->count * sizeof *i->entries);
@@ -105,7 +140,9 @@ void reference_queue_take(struct reference_queue *q, const struct launch_chunk *
 
 void reference_queue_sample(struct reference_queue *q, bool begins, uint64_t references)
 {
-    struct item *i = xmalloc(sizeof *i);
+    struct item *i = item_new(q, 0);
+    i->next = NULL;
+    i->chunk = (struct launch_chunk){.entries = NULL};
     i->begins = begins;
     i->references = references;
     put(q, i);
@@ -136,6 +173,10 @@ void reference_queue_free(struct reference_queue *q)
     pthread_mutex_unlock(&q->lock);
     if (q->is_apart)
         pthread_join(q->thread, NULL);
+    for (struct item *i = q->spare, *next; i; i = next) {
+        next = i->next;
+        free(i);
+    }
     pthread_mutex_destroy(&q->lock);
     pthread_cond_destroy(&q->moved);
     free(q);

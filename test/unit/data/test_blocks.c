@@ -83,6 +83,34 @@ static void blocks_may_lie_upon_two_mappings(void **state)
     data_free(d);
 }
 
+/* As many as a program has in 4 MB; where one further up was since, that is not known any more. */
+static void ends_of_many_blocks_are_known(void **state)
+{
+    (void)state;
+    enum { MANY = 1 << 18, STEP = 16 };
+    const uint64_t apart = 1ull << 24;
+    struct data *d = data_new();
+    for (uint64_t i = 0; i < MANY; i++) {
+        put(d, BASE + i * STEP, STEP, path_a);
+        data_release(d, DATA_LAYER_HEAP, BASE + i * STEP);
+    }
+    for (uint64_t i = 0; i < MANY; i++)
+        data_release(d, DATA_LAYER_HEAP, BASE + i * STEP);
+    assert_int_equal(data_lost(d)->again, MANY);
+    assert_int_equal(data_lost(d)->frees, 0);
+    put(d, BASE + apart, STEP, path_a);
+    struct data *child = data_clone(d);
+    data_release(d, DATA_LAYER_HEAP, BASE + apart);
+    data_release(d, DATA_LAYER_HEAP, BASE);
+    assert_int_equal(data_lost(d)->frees, 1);
+    data_release(child, DATA_LAYER_HEAP, BASE);
+    data_release(child, DATA_LAYER_HEAP, BASE + STEP);
+    assert_int_equal(data_lost(child)->again, 2);
+    assert_int_equal(data_lost(child)->frees, 0);
+    data_free(child);
+    data_free(d);
+}
+
 /* Another thread gave it back before, and its chunk comes now. */
 static void a_late_free_explains_what_came_before(void **state)
 {
@@ -604,6 +632,7 @@ int main(void)
         cmocka_unit_test(freed_blocks_leave_figures),
         cmocka_unit_test(blocks_may_lie_upon_two_mappings),
         cmocka_unit_test(a_late_free_explains_what_came_before),
+        cmocka_unit_test(ends_of_many_blocks_are_known),
         cmocka_unit_test(moved_blocks_stay_of_their_object),
         cmocka_unit_test(late_moves_take_no_other_block),
         cmocka_unit_test(names_lie_upon_all),
