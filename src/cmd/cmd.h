@@ -123,7 +123,7 @@ struct cmd_args {
     const char *maps, *place, *marks;
     unsigned of;
     const char *disk;                           /* of monster run */
-    bool calls;                                 /* likewise */
+    bool calls, variables;                      /* likewise */
     const char *kernel, *figure, *profile;      /* of monster prepare and report */
     const char *order, *references;             /* of monster report */
     unsigned linker;                            /* enum monster_linker; of export the same, without bfd */

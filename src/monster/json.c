@@ -247,6 +247,22 @@ static void put_maps(struct json *j, const struct monster_result *r)
     json_array_end(j);
 }
 
+static void put_variables(struct json *j, const struct monster_result *r)
+{
+    json_array(j, "variables");
+    for (size_t i = 0; i < r->variables.len; i++) {
+        const struct monster_variable *v = &r->variables.data[i];
+        json_object(j, NULL);
+        json_str(j, "name", v->name);
+        json_hex(j, "address", v->address);
+        json_u64(j, "bytes", v->bytes);
+        json_u64(j, "uses", v->uses);
+        json_u64(j, "misses", v->misses);
+        json_object_end(j);
+    }
+    json_array_end(j);
+}
+
 static void put_side(struct json *j, const struct monster_page *p, unsigned side)
 {
     char shades[WIRE_PAGE_PARTS + 1] = {0};
@@ -328,6 +344,7 @@ void monster_put_json(const struct monster_result *r, struct strbuf *out)
     put_processes(&j, r);
     put_maps(&j, r);
     put_pages(&j, r);
+    put_variables(&j, r);
     put_programs(&j, r);
     put_functions(&j, r);
     put_calls(&j, r);

@@ -64,6 +64,14 @@ struct monster_page { /* of a program, by the name of its processes, or a frame 
     uint8_t shade[MONSTER_SIDES][WIRE_PAGE_PARTS];
     const uint32_t *bins; /* by policy, in the order of maps */
 };
+struct monster_variable {                  /* of the kernel */
+    uint64_t address, bytes, uses, misses; /* misses: of the nearest caches */
+    const char *name;
+};
+struct monster_follow { /* of the variables: how often the one was reached next after the other */
+    uint32_t from, to;
+    uint64_t count;
+};
 struct monster_call {        /* of one function by another, or a jump to its begin */
     uint32_t caller, callee; /* of the functions */
     uint64_t count;
@@ -103,6 +111,10 @@ struct monster_result {
     VEC(struct monster_page) pages;
     bool has_calls; /* they were counted */
     VEC(struct monster_call) calls;
+    bool has_variables; /* they were counted */
+    VEC(struct monster_variable) variables;
+    VEC(struct monster_follow) follows;
+    uint64_t data_cache; /* as code_cache */
     VEC(struct monster_code) codes;
 };
 /* Of a file. NULL after one line: it is not there, no result of ours, not whole. */
@@ -172,6 +184,8 @@ void monster_put_pages(const struct monster_result *r, struct strbuf *out);
 /* Of functions of `path` ("kernel", or as their module), by the weighted call graph: out[i] is which of the functions
  * comes i-th. Returns how many; room for all functions is the caller's. */
 size_t monster_order(const struct monster_result *r, const char *path, uint32_t *out);
+/* Of the kernel's variables, by which is reached after which. Likewise. */
+size_t monster_order_variables(const struct monster_result *r, uint32_t *out);
 enum monster_linker { MONSTER_LLD, MONSTER_GOLD, MONSTER_BFD };
 /* As a file for that linker, of the functions of a program: its path or name, or "kernel". 0, or -1 after one line: no
  * calls were counted, there is no such program, it has no symbols. */
@@ -201,6 +215,7 @@ struct monster_options {
     double limit_s;     /* 0: 600 */
     bool is_virtual, user_only, kernel_only;
     bool calls;                                   /* who calls whom is counted too */
+    bool variables;                               /* and how the kernel's variables are reached */
     bool has_disk;                                /* all files are on it, and it is cold */
     double disk_ms /* of a request */, disk_mb_s; /* 0: at once */
 };

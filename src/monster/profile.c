@@ -266,6 +266,48 @@ static void fill_processes(struct maker *m)
     }
 }
 
+/* ---- pages ---- */
+
+static bool is_white(const struct monster_page *p, unsigned side)
+{
+    for (unsigned i = 0; i < WIRE_PAGE_PARTS; i++)
+        if (p->shade[side][i])
+            return false;
+    return true;
+}
+
+static struct prof_page page_of(struct maker *m, const struct monster_page *p, unsigned side)
+{
+    char *shades = arena_alloc(m->to->arena, WIRE_PAGE_PARTS + 1);
+    for (unsigned i = 0; i < WIRE_PAGE_PARTS; i++)
+        shades[i] = (char)('0' + p->shade[side][i]);
+    shades[WIRE_PAGE_PARTS] = 0;
+    return (struct prof_page){.program = keep(m, p->program),
+                              .address = p->address,
+                              .side = monster_side_names[side],
+                              .uses = monster_page_uses(p, side),
+                              .number = p->number[side],
+                              .shades = shades};
+}
+
+static void fill_pages(struct maker *m)
+{
+    size_t most = MONSTER_SIDES * m->from->pages.len, policies = m->from->maps.len;
+    struct prof_result *to = m->to;
+    to->pages = ARENA_ARRAY(to->arena, struct prof_page, most + 1);
+    to->page_bins = ARENA_ARRAY(to->arena, struct prof_page_bin, most * policies + 1);
+    for (size_t i = 0; i < most; i++) {
+        const struct monster_page *p = &m->from->pages.data[i / MONSTER_SIDES];
+        unsigned side = i % MONSTER_SIDES;
+        if (is_white(p, side))
+            continue;
+        for (size_t k = 0; k < policies; k++)
+            to->page_bins[to->page_bin_count++] =
+                (struct prof_page_bin){(uint32_t)to->page_count, keep(m, m->from->maps.data[k].name), p->bins[k]};
+        to->pages[to->page_count++] = page_of(m, p, side);
+    }
+}
+
 /* ---- the whole ---- */
 
 static void fill_command(struct maker *m)
@@ -345,6 +387,7 @@ struct prof_result *monster_profile(const struct monster_result *r)
     monster_code_read(r, m.to, &m.code);
     fill_objects(&m, m.to->actual_user_s.value);
     fill_lines(&m);
+    fill_pages(&m);
     end_stalls(&m);
     fill_modules(&m, s.mode[MONSTER_USER].cycles);
     fill_processes(&m);

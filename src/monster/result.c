@@ -195,6 +195,41 @@ static int take_code_cache(struct reader *p, char *rest)
     return 0;
 }
 
+static int take_data_cache(struct reader *p, char *rest)
+{
+    p->r->data_cache = take_number(&rest, 10);
+    return 0;
+}
+
+static int take_variables(struct reader *p, char *rest)
+{
+    (void)rest;
+    p->r->has_variables = true;
+    return 0;
+}
+
+static int take_variable(struct reader *p, char *rest)
+{
+    struct monster_variable v = {.name = arena_strdup(p->r->arena, behind_tab(rest))};
+    v.address = take_number(&rest, 16);
+    v.bytes = take_number(&rest, 10);
+    v.uses = take_number(&rest, 10);
+    v.misses = take_number(&rest, 10);
+    VEC_PUSH(&p->r->variables, v);
+    return 0;
+}
+
+/* Behind all variables. */
+static int take_follow(struct reader *p, char *rest)
+{
+    uint64_t from = take_number(&rest, 10), to = take_number(&rest, 10), count = take_number(&rest, 10);
+    if (from >= p->r->variables.len || to >= p->r->variables.len)
+        return wrong(p, "a variable that is not there");
+    struct monster_follow f = {(uint32_t)from, (uint32_t)to, count};
+    VEC_PUSH(&p->r->follows, f);
+    return 0;
+}
+
 static int take_calls(struct reader *p, char *rest)
 {
     (void)rest;
@@ -343,16 +378,40 @@ static const struct {
     const char *key;
     int (*take)(struct reader *p, char *rest);
 } keys[] = {
-    {"command", take_command}, {"kernel", take_kernel},     {"version", take_version},
-    {"machine", take_machine}, {"caches", take_caches},     {"levels", take_levels},
-    {"width", take_width},     {"ghz", take_ghz},           {"shift", take_shift},
-    {"clock", take_clock_ns},  {"end", take_end},           {"total", take_total},
-    {"process", take_process}, {"columns", take_columns},   {"function", take_function},
-    {"whole", take_whole},     {"map", take_map},           {"program", take_program},
-    {"counter", take_counter}, {"timer", take_timer},       {"traced", take_traced},
-    {"trace", take_trace},     {"disk", take_disk},         {"code-cache", take_code_cache},
-    {"page", take_page},       {"calls", take_calls},       {"call", take_call},
-    {"code", take_code},       {"executed", take_executed}, {"stalled", take_stalled},
+    {"command", take_command},
+    {"kernel", take_kernel},
+    {"version", take_version},
+    {"machine", take_machine},
+    {"caches", take_caches},
+    {"levels", take_levels},
+    {"width", take_width},
+    {"ghz", take_ghz},
+    {"shift", take_shift},
+    {"clock", take_clock_ns},
+    {"end", take_end},
+    {"total", take_total},
+    {"process", take_process},
+    {"columns", take_columns},
+    {"function", take_function},
+    {"whole", take_whole},
+    {"map", take_map},
+    {"program", take_program},
+    {"counter", take_counter},
+    {"timer", take_timer},
+    {"traced", take_traced},
+    {"trace", take_trace},
+    {"disk", take_disk},
+    {"code-cache", take_code_cache},
+    {"data-cache", take_data_cache},
+    {"variables", take_variables},
+    {"variable", take_variable},
+    {"follow", take_follow},
+    {"page", take_page},
+    {"calls", take_calls},
+    {"call", take_call},
+    {"code", take_code},
+    {"executed", take_executed},
+    {"stalled", take_stalled},
 };
 
 static int take_line(struct reader *p, char *line)
@@ -428,6 +487,8 @@ void monster_free(struct monster_result *r)
     VEC_FREE(&r->maps);
     VEC_FREE(&r->pages);
     VEC_FREE(&r->calls);
+    VEC_FREE(&r->variables);
+    VEC_FREE(&r->follows);
     for (size_t i = 0; i < r->codes.len; i++) {
         VEC_FREE(&r->codes.data[i].executed);
         VEC_FREE(&r->codes.data[i].stalled);

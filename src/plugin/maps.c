@@ -4,7 +4,8 @@
  * process first reaches a page of user addresses; who reaches it at the same address later shares it. Pages of the
  * kernel stay in the frames that they have.
  *
- * With POLICY+place fetches of the kernel are from where placed.c has its functions. With POLICY+kernel=N the first N
+ * With POLICY+place fetches of the kernel are from where placed.c has its functions, with POLICY+data its variables are
+ * where variables.c has them. With POLICY+kernel=N the first N
  * bins are the kernel's alone: its pages are in them, those of programs in the others.
  *
  * Most references are to what all mappings have, as the line that was used last of its set, where they change nothing.
@@ -45,6 +46,7 @@ struct mapping {
     char *name;
     enum policy policy;
     bool is_placed;    /* the kernel's functions are where placed.c has them */
+    bool has_data;     /* its variables are where variables.c has them */
     uint32_t reserved; /* bins for the kernel, the first ones; 0: its pages are where they are */
     struct cache *cache;
     struct filter code, data;
@@ -88,6 +90,7 @@ static int policy_named(const char *name, struct mapping *m)
     m->name = xstrdup(name);
     m->reserved = bins ? (uint32_t)strtoul(bins + strlen("+kernel="), NULL, 10) : 0;
     m->is_placed = strstr(name, "+place") != NULL;
+    m->has_data = strstr(name, "+data") != NULL;
     for (int i = 0; i < MAP_COUNT; i++)
         if (strlen(names[i]) == len && strncmp(names[i], name, len) == 0)
             return i;
@@ -410,7 +413,8 @@ static void reach_all(uint64_t physical, unsigned bytes, enum cache_kind kind, b
     enum cache_kind counted = kind == CACHE_MODIFY ? CACHE_READ : kind;
     for (size_t i = 0; i < the.all.len; i++) {
         struct mapping *m = &the.all.data[i];
-        m->misses[is_kernel][counted] += reach(m, mapped(m, physical), bytes, kind);
+        uint64_t at = m->has_data ? variables_address(physical) : physical;
+        m->misses[is_kernel][counted] += reach(m, mapped(m, at), bytes, kind);
     }
 }
 
@@ -432,11 +436,13 @@ static void note_in_front(uint64_t line)
 void maps_reach(uint64_t physical, unsigned bytes, enum cache_kind kind, bool is_kernel)
 {
     unsigned shift = the.all.data[0].data.shift;
+    /* what is in one line may be in several where it is placed */
+    bool has_front = the.has_front && !(variables_are_placed && variables_hold(physical));
     pages_use(physical, PAGE_DATA, 1);
-    if (the.has_front && front_has(physical, bytes, kind == CACHE_WRITE || kind == CACHE_MODIFY))
+    if (has_front && front_has(physical, bytes, kind == CACHE_WRITE || kind == CACHE_MODIFY))
         return;
     reach_all(physical, bytes, kind, is_kernel);
-    for (uint64_t line = physical >> shift; the.has_front && line <= (physical + bytes - 1) >> shift; line++)
+    for (uint64_t line = physical >> shift; has_front && line <= (physical + bytes - 1) >> shift; line++)
         note_in_front(line);
 }
 

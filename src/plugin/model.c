@@ -187,7 +187,8 @@ void model_stall(struct segment *s, enum wire_column cause, unsigned at, double 
 
 bool model_is_quick(bool is_kernel, bool is_modify)
 {
-    return the.data.last && !is_modify && !model_leaves_out(is_kernel) && !maps_are_wanted;
+    return the.data.last && !is_modify && !model_leaves_out(is_kernel) && !maps_are_wanted &&
+           !(variables_are_wanted && is_kernel);
 }
 
 bool model_leaves_out(bool is_kernel) { return is_kernel ? settings.user_only : settings.kernel_only; }
@@ -511,6 +512,8 @@ __attribute__((noinline)) static void access_any(struct site *s, qemu_plugin_mem
                                 : CACHE_READ,
                    s->is_kernel);
     count_reference(s, settings.is_virtual ? vaddr : vaddr + m->distance, bytes, stores);
+    if (variables_are_wanted && s->is_kernel)
+        variables_use(vaddr + m->distance, model_missed_data);
 }
 
 /* The data cache has it, nothing changes by it, and the page is one of those that are known and in the TLB. */
@@ -561,6 +564,11 @@ void model_write(FILE *f)
     for (unsigned i = 0; i < the.config.count; i++)
         if (the.config.levels[i].side & CACHE_CODE) {
             fprintf(f, "\ncode-cache %llu", (unsigned long long)the.config.levels[i].size_bytes);
+            break;
+        }
+    for (unsigned i = 0; i < the.config.count; i++)
+        if (the.config.levels[i].side & CACHE_DATA) {
+            fprintf(f, "\ndata-cache %llu", (unsigned long long)the.config.levels[i].size_bytes);
             break;
         }
     fprintf(f, "\nwidth %g\nghz %g\n", model_machine->max_issue, model_machine->tsc_ghz);

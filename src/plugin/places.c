@@ -268,6 +268,15 @@ struct row *places_target(uint64_t target, bool *is_begin)
     return row;
 }
 
+bool places_datum(size_t i, const char **name, uint64_t *address)
+{
+    if (i >= data.len)
+        return false;
+    *name = data.data[i].name;
+    *address = data.data[i].address;
+    return true;
+}
+
 uint64_t places_kernel_symbol(const char *name)
 {
     for (size_t i = 0; i < data.len; i++)

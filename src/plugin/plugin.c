@@ -122,6 +122,8 @@ QEMU_EXPORTED int qemu_plugin_install(qemu_plugin_id_t id, const qemu_info_t *in
         return -1;
     if (settings.placed && placed_read() < 0)
         return -1;
+    if ((settings.variables || settings.placed_data) && variables_read() < 0)
+        return -1;
     if (settings.output)
         system_find();
     if (settings.output && system_missing())

@@ -11,7 +11,8 @@
  *   result.c    the result as text          plugin.c   the phases: waiting, counting, done
  *   calls.c     who calls whom              placed.c   the kernel's functions at other addresses
  *   maps.c      mappings of pages           filter.h   lines that caches need not hear of
- *   pages.c     what of pages is used, and marks of that
+ *   pages.c     what of pages is used, and  variables.c  those of the kernel: their use, other addresses
+ *               marks of that
  */
 #ifndef MTOOL_PLUGIN_PLUGIN_H
 #define MTOOL_PLUGIN_PLUGIN_H
@@ -28,6 +29,7 @@ struct settings {                 /* texts live as long as the process */
     const char *output, *streams; /* file of the result; folder of the streams' files */
     const char *symbols, *modules;
     const char *placed;                    /* list of the kernel's functions in the order of a placement; NULL: none */
+    const char *placed_data;               /* likewise of its variables */
     const char *maps;                      /* policies, with commas; NULL: none */
     const char *marks;                     /* file of marks of pages, of an earlier run; NULL: none */
     const char *machine;                   /* NULL: count only */
@@ -37,6 +39,7 @@ struct settings {                 /* texts live as long as the process */
     bool is_virtual;                       /* caches are reached by virtual addresses */
     bool user_only, kernel_only;           /* whose references reach the caches */
     bool calls;                            /* who calls whom is counted too */
+    bool variables;                        /* and how the kernel's variables are reached */
 };
 extern struct settings settings;
 int settings_read(const char *path); /* -1 after one line */
@@ -71,6 +74,8 @@ uint64_t places_kernel_symbol(const char *name); /* 0: there is none */
 uint64_t places_kernel_function(const char *name);
 /* The i-th function, the kernel's first; of user code the range is empty. */
 bool places_function(void *none, size_t i, const char **name, uint64_t *first, uint64_t *last);
+/* The i-th symbol that is no function; false: there are no more. */
+bool places_datum(size_t i, const char **name, uint64_t *address);
 const char *places_name(void); /* of the function that places_row found last; "" unknown */
 /* Of the code that places_row was asked for last: which file it is of, from 1 on, and its address there. 0: of none. */
 uint32_t places_file(uint64_t vaddr, uint64_t *in_file);
@@ -192,6 +197,16 @@ void pages_write(FILE *f, unsigned policies, uint32_t (*bin_of_kernel)(uint64_t 
 int placed_read(void); /* behind places_read; -1 after one line */
 /* The physical address that the code at `vaddr` would have; `physical`, where it has. */
 uint64_t placed_address(uint64_t vaddr, uint64_t physical);
+
+/* ---- variables.c ---- */
+
+extern bool variables_are_wanted, variables_are_placed;
+int variables_read(void); /* behind places_read; -1 after one line */
+/* The address that a byte of the kernel's data would have; `physical`, where it has. */
+uint64_t variables_address(uint64_t physical);
+bool variables_hold(uint64_t physical); /* it is of the kernel's image */
+void variables_use(uint64_t physical, bool missed);
+void variables_write(FILE *f);
 
 /* ---- float.c ---- */
 

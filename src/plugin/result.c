@@ -18,6 +18,7 @@ static void write_all(FILE *f)
     places_write(f);
     calls_write(f);
     spots_write(f);
+    variables_write(f);
     fprintf(f, "whole\n");
 }
 

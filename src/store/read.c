@@ -278,6 +278,14 @@ static int check_stalls(const struct reader *r, const struct prof_result *result
     return 0;
 }
 
+static int check_pages(const struct reader *r, const struct prof_result *result)
+{
+    for (size_t i = 0; i < result->page_bin_count; i++)
+        if (result->page_bins[i].page >= result->page_count)
+            return store_damaged(r->path, "a row of page_bin that belongs to nothing");
+    return 0;
+}
+
 static int check_ranks(const struct reader *r, const struct prof_result *result)
 {
     for (size_t i = 0; i < result->rank_object_count; i++)
@@ -362,6 +370,7 @@ static int read_tables(struct reader *r, struct prof_result *x)
     rc = rc ? rc : check_regions(r, x);
     rc = rc ? rc : check_ranks(r, x);
     rc = rc ? rc : check_stalls(r, x);
+    rc = rc ? rc : check_pages(r, x);
     rc = rc ? rc : check_data_rows(r, x);
     rc = rc ? rc : check_data_misses(r, x);
     return rc ? rc : check_modules(r, x);

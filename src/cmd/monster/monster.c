@@ -116,6 +116,7 @@ int cmd_monster_run(const struct cmd_args *a)
                                 .limit_s = a->limit,
                                 .is_virtual = a->is_virtual,
                                 .calls = a->calls,
+                                .variables = a->variables,
                                 .user_only = a->of == 1,
                                 .kernel_only = a->of == 2};
     if (parse_disk(a, &o) < 0 || cmd_place_check("monster run", path, "", a->force) < 0)

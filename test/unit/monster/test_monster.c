@@ -301,7 +301,7 @@ struct graph {
     struct cfg c;
     uint64_t counts[5], entries[2];
 };
-static void put_edge(struct graph *g, uint32_t from, uint32_t to, enum cfg_edge_kind kind)
+static void put_edge(struct graph *g, uint32_t from, uint32_t to, uint8_t kind)
 {
     struct cfg_block *b = &g->c.blocks.data[from];
     if (!b->edge_count++)

@@ -147,6 +147,17 @@ uint64_t places_kernel_function(const char *name)
             return fake_functions[i].address;
     return 0;
 }
+uint64_t places_kernel_symbol(const char *name) { return places_kernel_function(name); }
+const struct fake_function *fake_data;
+size_t fake_data_count;
+bool places_datum(size_t i, const char **name, uint64_t *address)
+{
+    if (i >= fake_data_count)
+        return false;
+    *name = fake_data[i].name;
+    *address = fake_data[i].address;
+    return true;
+}
 const void *ram_at(uint64_t physical, size_t len)
 {
     return physical + len <= FAKE_RAM_BYTES ? &fake_ram[physical] : NULL;
