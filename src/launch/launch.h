@@ -196,6 +196,7 @@ struct launch_chunk {
     uint64_t fs;              /* base of the thread's thread-local memory; 0: not known. Any number */
     uint32_t pid;             /* of the process, with `follow`; else 0 */
     bool forks;               /* then the thread makes a process by fork; there may be no entries */
+    bool loads;               /* it has loaded a file, and waits; likewise */
     uint64_t number;          /* of the area: 1 the first */
     /* Of a process that was made by fork: behind which chunk of which area, that was handed over before; ID_NONE. */
     uint32_t parent;

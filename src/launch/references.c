@@ -88,6 +88,13 @@ static void see_areas(struct references *s)
     }
 }
 
+static void take_now(const struct references *s, const struct launch_chunk *c)
+{
+    if (s->queue)
+        reference_queue_wait(s->queue);
+    s->opt->take(s->opt->ctx, c);
+}
+
 /* Leaves zeros, so that an entry that a signal kept from being made says nothing when its place comes again. */
 static void hand_over(struct references *s, uint32_t area, const struct wire_chunk *c, uint64_t at, uint64_t bytes)
 {
@@ -97,7 +104,8 @@ static void hand_over(struct references *s, uint32_t area, const struct wire_chu
     struct wire_entry *entries = (struct wire_entry *)(void *)((char *)a->stream + at);
     struct launch_chunk chunk = {.area = area,
                                  .pid = s->counters->plan->follows ? h->areas[area].pid : 0,
-                                 .forks = c->forks,
+                                 .forks = c->event == WIRE_CHUNK_FORKS,
+                                 .loads = c->event == WIRE_CHUNK_LOADS,
                                  .number = a->taken + 1,
                                  .parent = w->parent && w->parent <= area ? (uint32_t)w->parent - 1 : ID_NONE,
                                  .parent_number = w->parent_filled,
@@ -114,8 +122,8 @@ static void hand_over(struct references *s, uint32_t area, const struct wire_chu
     s->counters->header->streams.heartbeat++;
     if (chunk.count && s->queue)
         reference_queue_take(s->queue, &chunk);
-    else if (chunk.count || chunk.forks)
-        s->opt->take(s->opt->ctx, &chunk);
+    else if (chunk.count || chunk.forks || chunk.loads)
+        take_now(s, &chunk);
     memset(entries, 0, chunk.count * sizeof *entries);
 }
 
@@ -154,7 +162,7 @@ void references_hand_over(struct references *s, uint32_t area, const struct wire
         a->cuts[0] = a->cuts[1];
         a->cut_count--;
     }
-    if (!to && c->forks)
+    if (!to && c->event)
         hand_over(s, area, c, chunk_at(a->taken), 0);
     hand_over_up_to(s, area, c, to);
 }
@@ -188,7 +196,7 @@ bool references_take_chunk(struct references *s, uint32_t area)
     }
     struct wire_chunk c = w->chunks[a->taken % WIRE_CHUNKS];
     references_hand_over(s, area, &c, c.bytes);
-    if (s->queue && a->taken == 0)
+    if (s->queue && (a->taken == 0 || c.event == WIRE_CHUNK_LOADS))
         reference_queue_wait(s->queue); /* what is mapped is looked at while the process is there */
     a->taken_bytes = 0;
     __atomic_store_n(&w->emptied, ++a->taken, __ATOMIC_SEQ_CST);

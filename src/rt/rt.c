@@ -309,6 +309,8 @@ uint64_t rt_register(void)
     if (PCB->header)
         start_module(m);
     rt_unlock(&mask);
+    if (PCB->header)
+        rt_stream_loads();
     return 0;
 }
 

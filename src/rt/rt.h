@@ -206,6 +206,7 @@ void rt_probes_forget(uint64_t delta); /* of a thread that is gone, whose cells 
 void rt_stream_enter(void);                          /* makes it, if it is not there yet */
 void rt_stream_open(struct rt_module *m);            /* the counter file is known now */
 void rt_stream_thread(uint64_t delta, uint32_t nth); /* that has this gs base begins */
+void rt_stream_loads(void);                          /* the calling thread has loaded a file */
 void rt_stream_hand_out(uint64_t delta);             /* who has this gs base makes a thread; with signals blocked */
 void rt_stream_forks(void);                          /* the thread makes a process */
 void rt_stream_forked(void);

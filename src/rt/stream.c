@@ -115,7 +115,7 @@ static int is_ring_full(const struct wire_stream *s)
 static int must_wait(const struct wire_stream *s)
 {
     int is_first_out = s->filled == 1 && s->thread == 0 && __atomic_load_n(&s->emptied, __ATOMIC_SEQ_CST) == 0;
-    return is_first_out || is_ring_full(s);
+    return is_first_out || is_ring_full(s) || __atomic_load_n(&s->emptied, __ATOMIC_SEQ_CST) < s->shown;
 }
 
 /* Until the host has emptied a chunk. 0: there is none any more. */
@@ -147,12 +147,12 @@ static int spin_for_host(const struct wire_stream *s, const volatile struct wire
     return !must_wait(s);
 }
 
-static void end_chunk(struct wire_stream *s, uint32_t forks)
+static void end_chunk(struct wire_stream *s, uint32_t event)
 {
     struct wire_streams *h = s->drops ? 0 : &PCB->header->streams;
     if (h && !is_ring_full(s)) {
         s->chunks[s->filled % WIRE_CHUNKS] =
-            (struct wire_chunk){s->begin, stamp(s), (uint32_t)used_bytes(s), s->thread, s->fs, forks};
+            (struct wire_chunk){s->begin, stamp(s), (uint32_t)used_bytes(s), s->thread, s->fs, event};
         __atomic_store_n(&s->filled, s->filled + 1, __ATOMIC_RELEASE);
         wake_host(h, s->is_confined);
         s->drops = s->is_confined ? !spin_for_host(s, h) : !wait_for_host(s, h);
@@ -163,7 +163,7 @@ static void end_chunk(struct wire_stream *s, uint32_t forks)
 }
 
 /* By the thread itself: another one may end its chunk later. A process that is not counted has no control page. */
-static void end_own_chunk(struct wire_stream *s, uint32_t forks)
+static void end_own_chunk(struct wire_stream *s, uint32_t event)
 {
     if (s->drops)
         s->fs = 0;
@@ -171,7 +171,7 @@ static void end_own_chunk(struct wire_stream *s, uint32_t forks)
         __asm__ volatile("rdfsbase %0" : "=r"(s->fs));
     else if (!s->is_confined)
         sys(SYS_arch_prctl, ARCH_GET_FS, (uint64_t)&s->fs, 0, 0, 0, 0);
-    end_chunk(s, forks);
+    end_chunk(s, event);
 }
 
 /* Without a system call, and so with signals: the handler of one that comes inside loses its entries. */
@@ -274,6 +274,7 @@ static void begin(struct wire_stream *s, uint32_t thread, uint32_t drops)
     memset(s->second_written, 0, sizeof s->second_written);
     memset(s->swapped, 0, sizeof s->swapped);
     s->open_count = 0;
+    s->shown = 0;
     s->is_alone = 0;
     s->self = (uint64_t)s;
     s->thread = thread;
@@ -334,10 +335,24 @@ void rt_stream_forks(void)
     struct wire_stream *s = rt_own_stream();
     PCB->fork_area = 0;
     if (!s->drops && !s->is_confined) {
-        end_own_chunk(s, 1);
+        end_own_chunk(s, WIRE_CHUNK_FORKS);
         PCB->fork_area = own_area(rt_own_delta()) + 1;
         PCB->fork_filled = s->filled;
     }
+    restore_signals(signals);
+}
+
+/* A file was loaded while the program runs (dlopen): its mappings are looked at while they are there. */
+void rt_stream_loads(void)
+{
+    if (!(rt_config.flags & CONFIG_STREAM) || !find_stream())
+        return;
+    struct wire_stream *s = rt_own_stream();
+    if (s->drops || s->is_confined || !s->filled)
+        return;
+    uint64_t signals = block_signals();
+    s->shown = s->filled + 1;
+    end_own_chunk(s, WIRE_CHUNK_LOADS);
     restore_signals(signals);
 }
 

@@ -213,12 +213,14 @@ static inline uint32_t wire_path_bucket(uint64_t stack, uint64_t return_address)
     return ((uint32_t)stack >> 3 ^ (uint32_t)return_address) * 2654435761u >> 20;
 }
 
+#define WIRE_CHUNK_FORKS 1u /* the thread makes a process by fork, if that does not fail */
+#define WIRE_CHUNK_LOADS 2u /* the process has got a file: what is mapped should be looked at, for which it waits */
 struct wire_chunk {
     uint64_t begin, end; /* time stamps */
     uint32_t bytes;
     uint32_t thread; /* of its process: 0 the first, else it is the so-many-th that was created */
     uint64_t fs;     /* base of the thread's thread-local memory, at the chunk's end; 0: not known, or it has none */
-    uint64_t forks;  /* 1: then the thread made a process by fork, if that did not fail */
+    uint64_t event;  /* WIRE_CHUNK_*: what comes behind it, or came last in it; else 0 */
 };
 
 struct wire_stream {
@@ -258,8 +260,9 @@ struct wire_stream {
     struct wire_before calls[WIRE_BEFORE_SLOTS];  /* of system calls: their numbers */
     struct wire_open open[WIRE_OPEN_MAX];         /* watched functions that are under way, innermost last */
     uint64_t open_count;
-    uint64_t own;  /* the thread's bit of lines' words; 0: its filter holds nothing (WIRE_LINES_VADDR) */
-    uint64_t told; /* then: time stamp of the last reference to a line that was told; 0: none yet */
+    uint64_t own;   /* the thread's bit of lines' words; 0: its filter holds nothing (WIRE_LINES_VADDR) */
+    uint64_t told;  /* then: time stamp of the last reference to a line that was told; 0: none yet */
+    uint64_t shown; /* so many chunks the host has to read before the thread goes on */
     struct wire_chunk chunks[WIRE_CHUNKS];
 };
 _Static_assert(sizeof(struct wire_stream) <= WIRE_STREAM_HEAD, "the ring begins behind it");

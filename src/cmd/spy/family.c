@@ -150,6 +150,8 @@ void family_take(struct family *f, const struct launch_chunk *c)
     merge_add(s->merge, c);
     if (s->second_merge)
         merge_add(s->second_merge, c);
+    if (c->loads)
+        spied_see_file(s, c);
     if (c->forks)
         note_fork(f, s, c);
 }

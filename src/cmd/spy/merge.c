@@ -7,12 +7,13 @@
 #include <math.h>
 #include <stdlib.h>
 
-enum { HELD_MAX = 64, GONE_MAX = 1024 }; /* chunks */
-enum { PACE_ENTRIES = 1024 };            /* shorter chunks tell no pace */
+enum { HELD_MAX = 1 << 18, LEAST_HELD = 256, GONE_MAX = 1024 }; /* entries that took time, of a chunk so many; chunks */
+enum { PACE_ENTRIES = 1024 };                                   /* shorter chunks tell no pace */
 
 struct held {
     struct launch_chunk chunk;
     struct wire_entry *entries;
+    size_t weight;         /* of all that is held; copies of stacks, which fill chunks in no time, weigh nothing */
     size_t next;           /* entry */
     size_t from, to;       /* entries of known time around it, of one with more behind it the last of these; `to` may
                               be their number, for the chunk's end */
@@ -148,8 +149,8 @@ static void advance(struct held *h, size_t least)
 
 static void drop_head(struct merge *m, struct queue *q)
 {
+    m->held -= q->held.data[q->first].weight;
     free(q->held.data[q->first++].entries);
-    m->held--;
     if (q->first < q->held.len && q->first < GONE_MAX)
         return;
     q->held.len -= q->first;
@@ -212,25 +213,25 @@ static size_t made(const struct launch_chunk *c)
 }
 
 /* What is usual; chunks far from that change it a little, so that one which waits does not set it. */
-static double pace_of(const struct merge *m, struct queue *q, const struct launch_chunk *c)
+static double pace_of(const struct merge *m, struct queue *q, const struct launch_chunk *c, size_t count)
 {
-    double usual = q->pace;
-    if (m->order != MERGE_EARLY)
-        return INFINITY;
-    size_t count = made(c);
-    double own = c->end > c->begin ? (double)(c->end - c->begin) / (double)count : 0;
+    double own = c->end > c->begin ? (double)(c->end - c->begin) / (double)count : 0, usual = q->pace;
     if (own > 0 && count >= PACE_ENTRIES)
         q->pace = usual == 0 ? own : usual + (fmin(own, 2 * usual) - usual) / 4;
-    return usual > 0 ? usual : INFINITY;
+    return m->order == MERGE_EARLY && usual > 0 ? usual : INFINITY;
 }
 
-static void hold(struct merge *m, const struct launch_chunk *c, double pace)
+static void hold(struct merge *m, const struct launch_chunk *c, size_t count, double pace)
 {
-    struct held h = {.chunk = *c, .entries = xmalloc(c->count * sizeof *c->entries), .resumes = c->begin, .pace = pace};
+    struct held h = {.chunk = *c,
+                     .entries = xmalloc(c->count * sizeof *c->entries),
+                     .weight = max_u64(count, LEAST_HELD),
+                     .resumes = c->begin,
+                     .pace = pace};
     memcpy(h.entries, c->entries, c->count * sizeof *c->entries);
     look_ahead(&h);
     VEC_PUSH(&m->queues.data[c->area].held, h);
-    m->held++;
+    m->held += h.weight;
 }
 
 void merge_add(struct merge *m, const struct launch_chunk *c)
@@ -239,14 +240,15 @@ void merge_add(struct merge *m, const struct launch_chunk *c)
         return;
     while (m->queues.len <= c->area)
         VEC_PUSH(&m->queues, ((struct queue){.first = 0}));
-    double pace = pace_of(m, &m->queues.data[c->area], c);
     m->is_several |= c->has_others || (m->only != ID_NONE && m->only != c->area);
+    size_t count = m->is_several || m->order == MERGE_EARLY ? made(c) : 1;
+    double pace = pace_of(m, &m->queues.data[c->area], c, count);
     m->only = c->area;
     if (!m->is_several) {
         m->take(m->ctx, c);
         return;
     }
-    hold(m, c, pace);
+    hold(m, c, count, pace);
     release(m, HELD_MAX);
 }
 

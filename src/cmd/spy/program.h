@@ -82,6 +82,7 @@ void spied_end_samples(struct spied_program *s, const struct launch_result *run)
 /* program.c: of the procedure that has the site; 0: not known. What a variable's address is of; object 0: of none. */
 uint32_t spied_frames(struct spied_program *s, uint32_t site);
 struct spy_whose spied_variable(struct spied_program *s, uint64_t address);
+void spied_see_file(struct spied_program *s, const struct launch_chunk *c); /* stream.c: it has loaded one */
 void spied_read_maps(struct spied_program *s); /* program.c: what is not known yet of its mappings */
 /* program.c, for a process of several: its simulation, without references yet. `data`: of what it was forked from;
  * NULL: it has executed the program. */

@@ -146,6 +146,14 @@ static bool is_followed(struct spied_program *s, const struct launch_chunk *c)
     return c->process == s->process;
 }
 
+/* Behind what was told before: it may have given back memory where the file is now. */
+void spied_see_file(struct spied_program *s, const struct launch_chunk *c)
+{
+    merge_until(s->merge, c->end);
+    spy_settle(s->spy);
+    allocations_read_maps_now(s->allocations);
+}
+
 void spied_take(void *ctx, const struct launch_chunk *c)
 {
     struct spied_program *s = ctx;
@@ -158,6 +166,8 @@ void spied_take(void *ctx, const struct launch_chunk *c)
     merge_add(s->merge, c);
     if (s->second_merge)
         merge_add(s->second_merge, c);
+    if (c->loads)
+        spied_see_file(s, c);
 }
 
 /* NULL: the piece is torn there. *next: behind the entry and what belongs to it. */

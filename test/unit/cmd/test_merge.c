@@ -104,10 +104,46 @@ static void test_silent(void **state)
     struct seen s = {.last = 0};
     struct merge *m = merge_new(MERGE_SPREAD, take, &s);
     add(m, 0, 0);
-    for (uint64_t c = 0; c < CHUNKS; c++)
+    for (uint64_t c = 0; c < 10 * CHUNKS; c++)
         add(m, 1, c);
-    assert_true(s.entries > (CHUNKS - 100) * ENTRIES);
+    assert_true(s.entries > (10 * CHUNKS - 1100) * ENTRIES);
     merge_free(m);
+}
+
+/* Chunks that copies of a stack have filled hold no more than others do: who is late is waited for as long. */
+static void note_threads(void *ctx, const struct launch_chunk *piece)
+{
+    uint32_t *first_of_1 = ctx;
+    first_of_1[0] += piece->thread == 0;
+    if (piece->thread && !first_of_1[1])
+        first_of_1[1] = first_of_1[0];
+}
+
+static void test_copies(void **state)
+{
+    (void)state;
+    enum { COPY = 600, MANY = 500 };
+    uint32_t seen[2] = {0, 0};
+    struct wire_entry *copies = calloc(1 + COPY, sizeof *copies), plain = {.address = 64};
+    struct wire_call call = {.time = 1};
+    struct merge *m = merge_new(MERGE_SPREAD, note_threads, seen);
+    copies[0].address = (uint64_t)(int64_t)WIRE_EVENT(WIRE_EVENT_ENTER, COPY);
+    for (uint64_t c = 0; c < MANY; c++) {
+        call.time = 10 + c * TICKS;
+        memcpy(copies + 1, &call, sizeof call);
+        merge_add(
+            m,
+            &(struct launch_chunk){
+                .begin = c * TICKS, .end = (c + 1) * TICKS, .entries = copies, .count = 1 + COPY, .has_others = true});
+    }
+    assert_int_equal(seen[0], 0);
+    merge_add(m, &(struct launch_chunk){
+                     .area = 1, .thread = 1, .begin = TICKS + 1, .end = TICKS + 2, .entries = &plain, .count = 1});
+    merge_end(m);
+    assert_int_equal(seen[0], MANY);
+    assert_int_equal(seen[1], 2); /* behind the two that began earlier */
+    merge_free(m);
+    free(copies);
 }
 
 /* Thread 0 calls a watched function early and then waits; what it told before comes before what others do later. */
@@ -263,8 +299,9 @@ static void test_pause(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_order),      cmocka_unit_test(test_pause),
-                                       cmocka_unit_test(test_alone),      cmocka_unit_test(test_silent),
-                                       cmocka_unit_test(test_known_time), cmocka_unit_test(test_second_order)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_order),       cmocka_unit_test(test_pause),
+                                       cmocka_unit_test(test_alone),       cmocka_unit_test(test_silent),
+                                       cmocka_unit_test(test_copies),      cmocka_unit_test(test_known_time),
+                                       cmocka_unit_test(test_second_order)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
