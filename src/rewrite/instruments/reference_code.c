@@ -666,16 +666,15 @@ void rw_put_reference(const struct rw *w, const struct rw_fragment *f, uint8_t *
 {
     const struct rw_reference *r = &w->references->data[f->id];
     uint8_t code[SITE_BYTES_MAX];
-    uint64_t func = addr - f->off;
     struct code other = {.w = w, .r = r, .first = code, .p = code},
                 c = {.w = w, .r = r, .first = at, .p = at, .addr = addr};
     struct labels l = {.full = 0};
     if (f->how & RW_REFERENCE_COLD) {
         put_hot(&other, &l, 0);
-        put_cold(&c, &l, func + r->hot);
+        put_cold(&c, &l, rw_reference_address(w, r, r->hot));
     } else {
         put_cold(&other, &l, 0);
-        put_hot(&c, &l, func + r->cold);
+        put_hot(&c, &l, rw_reference_address(w, r, r->cold));
     }
 }
 
