@@ -42,11 +42,14 @@ bool data_watched_gives(size_t nth) { return known[nth].effect < TAKES_0; }
 bool data_watched_stores(size_t nth) { return known[nth].effect == STORES_2; }
 bool data_watched_takes_several(size_t nth) { return known[nth].effect != TAKES_0; }
 
-enum { PENDING_MAX = 32, PATHS_MAX = 1 << 16 };
+enum { PENDING_MAX = 32, PATHS_MAX = 1 << 16, FAR_MAX = 1024 };
 struct known_path {
     uint32_t depth;
     uint64_t path[DATA_PATH_MAX];
-    struct data_path by;
+    bool by_rbp;
+    uint64_t rbp;
+    uint32_t are_count, lead_count;
+    const struct data_path_word *are, *lead;
     struct data_object *object; /* of the blocks that came by it last; NULL: none did */
     uint8_t layer;              /* of that */
 };
@@ -69,6 +72,7 @@ struct thread {
     bool has_stack;
     VEC(struct known_path *) paths; /* number 1 first */
     struct map by_words;            /* hash -> number */
+    uint32_t far_count;             /* of them, that were looked at beyond the near calls */
 };
 struct data_calls {
     struct data *d;
@@ -81,6 +85,7 @@ struct data_calls {
     VEC(struct thread *) threads;
     struct arena *arena; /* of paths */
     struct data_path seen;
+    struct data_given given; /* address 0: nothing */
     struct data_calls_lost lost;
 };
 
@@ -130,7 +135,7 @@ static struct thread *thread_of(struct data_calls *c, uint64_t number)
 
 /* ---- what a function does ---- */
 
-static uint8_t own_layer(size_t nth) { return (uint8_t)min_u64(DATA_LAYER_CUSTOM + nth, DATA_LAYER_NAMED - 1); }
+static uint8_t own_layer(size_t nth) { return (uint8_t)min_u64(DATA_LAYER_CUSTOM + nth, DATA_LAYER_LOCALS - 1); }
 
 static bool effect_of(const struct data_calls *c, uint32_t function, enum effect *effect, uint8_t *layer)
 {
@@ -216,8 +221,10 @@ static struct data_object *object_of(struct data_calls *c, const struct pending 
 
 static void allocate(struct data_calls *c, const struct pending *p, uint64_t address)
 {
-    if (address)
-        data_allocate_of(c->d, object_of(c, p), address, bytes_of(c, p));
+    if (!address)
+        return;
+    c->given = (struct data_given){address, bytes_of(c, p), p->path, p->depth};
+    data_allocate_of(c->d, object_of(c, p), address, c->given.bytes);
 }
 
 /* Where posix_memalign put it, which is mostly a variable of its caller's. */
@@ -323,11 +330,18 @@ static uint64_t mix_words(uint64_t h, const struct data_path_word *words, uint32
     return h;
 }
 
-static bool are_same(const struct data_path *a, const struct data_path *b)
+static bool are_same(const struct known_path *a, const struct data_path *b)
 {
     return a->are_count == b->are_count && a->lead_count == b->lead_count && a->by_rbp == b->by_rbp &&
            (!a->by_rbp || a->rbp == b->rbp) && memcmp(a->are, b->are, a->are_count * sizeof *a->are) == 0 &&
            memcmp(a->lead, b->lead, a->lead_count * sizeof *a->lead) == 0;
+}
+
+static const struct data_path_word *keep(struct data_calls *c, const struct data_path_word *words, uint32_t count)
+{
+    struct data_path_word *kept = ARENA_ARRAY(c->arena, struct data_path_word, count + 1);
+    memcpy(kept, words, count * sizeof *words);
+    return kept;
 }
 
 /* Numbers what c->seen has; NULL: there is no room for more. */
@@ -336,7 +350,7 @@ static const struct data_path *number_path(struct data_calls *c, struct thread *
     struct data_path *by = &c->seen;
     uint64_t number, h = mix_words(by->by_rbp ? by->rbp : 1, by->are, by->are_count);
     for (h = mix_words(h, by->lead, by->lead_count); map_get(&t->by_words, h, &number); h++)
-        if (are_same(&t->paths.data[number - 1]->by, by)) {
+        if (are_same(t->paths.data[number - 1], by)) {
             by->number = (uint32_t)number;
             by->is_new = false;
             return by;
@@ -344,12 +358,18 @@ static const struct data_path *number_path(struct data_calls *c, struct thread *
     if (t->paths.len == PATHS_MAX)
         return NULL;
     struct known_path *known_path = ARENA_NEW(c->arena, struct known_path);
+    *known_path = (struct known_path){.depth = p->depth,
+                                      .by_rbp = by->by_rbp,
+                                      .rbp = by->rbp,
+                                      .are_count = by->are_count,
+                                      .lead_count = by->lead_count,
+                                      .are = keep(c, by->are, by->are_count),
+                                      .lead = keep(c, by->lead, by->lead_count)};
     memcpy(known_path->path, p->path, p->depth * sizeof *p->path);
-    known_path->depth = p->depth;
     VEC_PUSH(&t->paths, known_path);
+    t->far_count += by->is_far;
     by->number = (uint32_t)t->paths.len;
     by->is_new = true;
-    known_path->by = *by;
     map_put(&t->by_words, h, by->number);
     return by;
 }
@@ -367,8 +387,9 @@ static const struct data_path *find_path(struct data_calls *c, struct thread *t,
     }
     p->known = NULL;
     p->path = p->own;
-    p->depth = (uint32_t)walk_path(c->walk, &s, call->frame, p->own, &c->seen);
-    return p->depth && call->copy_bytes >= DATA_COPY_BYTES ? number_path(c, t, p) : NULL;
+    p->depth = (uint32_t)walk_path(c->walk, &s, call->frame, t->far_count < FAR_MAX, p->own, &c->seen);
+    uint32_t enough = c->seen.is_far && c->seen.is_cut ? DATA_COPY_BYTES : DATA_NEAR_BYTES;
+    return p->depth && call->copy_bytes >= enough ? number_path(c, t, p) : NULL;
 }
 
 const struct data_path *data_entered(struct data_calls *c, const struct data_call *call)
@@ -433,7 +454,10 @@ void data_jumps(struct data_calls *c, const struct data_call *call)
 void data_left(struct data_calls *c, const struct data_call *call)
 {
     struct thread *t = thread_of(c, call->thread);
+    c->given.address = 0;
     forget_left(c, t, call);
     if (innermost_at(t, call->stack))
         end_call(c, t, call);
 }
+
+const struct data_given *data_given(const struct data_calls *c) { return c->given.address ? &c->given : NULL; }

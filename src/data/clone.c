@@ -66,7 +66,7 @@ static struct data_object *copy_of_object(struct arena *a, const struct data_obj
 {
     struct data_object *o = ARENA_NEW(a, struct data_object);
     *o = *from;
-    if (o->name && o->layer != DATA_LAYER_SYMBOL)
+    if (o->name && o->layer != DATA_LAYER_SYMBOL && o->layer != DATA_LAYER_LOCAL)
         o->name = arena_strdup(a, o->name);
     if (o->path_len) {
         uint64_t *path = ARENA_ARRAY(a, uint64_t, o->path_len);

@@ -44,7 +44,9 @@ enum {
     DATA_LAYER_SYMBOL,
     DATA_LAYER_HEAP,
     DATA_LAYER_CUSTOM,
-    DATA_LAYER_NAMED = 255
+    DATA_LAYER_LOCALS = 253,
+    DATA_LAYER_LOCAL,
+    DATA_LAYER_NAMED
 };
 
 enum { DATA_PATH_MAX = 16, DATA_DEPTH_MAX = 16 }; /* frames of a path; blocks one upon the other */
@@ -199,8 +201,10 @@ struct data_watched {
     unsigned size_argument; /* of the caller's own: 0 the first; DATA_NO_SIZE: it takes memory back, the first argument
                                says which */
 };
-enum { DATA_NO_SIZE = 5 };                   /* the stream tells five arguments */
-enum { DATA_COPY_BYTES = 512 };              /* of the stack, that it copies where there are so many */
+enum { DATA_NO_SIZE = 5 }; /* the stream tells five arguments */
+/* Of the stack the stream copies, where there are so many: bytes; frames whose words a path hangs on at most; and how
+ * far up each call counts. Beyond that one is looked for that has a name, if no nearer one has. */
+enum { DATA_COPY_BYTES = 8192, DATA_WALK_MAX = 96, DATA_NEAR_BYTES = 512 };
 size_t data_watched_count(void);             /* of those that are known */
 const char *data_watched_name(size_t nth);   /* one of them */
 bool data_watched_returns(size_t nth);       /* its return says something */
@@ -240,13 +244,21 @@ struct data_path {
     uint32_t bytes;  /* of the stack that were looked at */
     uint64_t rbp;
     uint32_t are_count, lead_count; /* words of that value; words that lead so far from the stack pointer */
-    struct data_path_word are[DATA_PATH_MAX + 1], lead[DATA_PATH_MAX + 1];
+    struct data_path_word are[DATA_WALK_MAX + 1], lead[DATA_WALK_MAX + 1];
+    bool is_far; /* it was looked at beyond the near calls */
+    bool is_cut; /* and ended where the copy did, or a frame was not found */
 };
 /* The path, if the copy said it; NULL: it was known, or there is none. Until the next call. */
 const struct data_path *data_entered(struct data_calls *c, const struct data_call *call);
 /* The function goes on by a jump to code that may not tell when it returns. */
 void data_jumps(struct data_calls *c, const struct data_call *call);
 void data_left(struct data_calls *c, const struct data_call *call);
+struct data_given { /* what the last call that was left gave of the heap */
+    uint64_t address, bytes;
+    const uint64_t *path;
+    uint32_t depth;
+};
+const struct data_given *data_given(const struct data_calls *c); /* NULL: nothing. Until the next call */
 struct data_calls_lost {
     uint64_t unmatched; /* entrances whose return was not seen: what they gave is not known */
     uint64_t unread;    /* what posix_memalign stored where it was not seen */
@@ -267,6 +279,8 @@ void data_see_maps(struct data *d, const char *text, size_t len, data_file_of fi
 int data_module(struct data *d, const char *path, uint64_t load, uint32_t *module);
 /* The thread-local variables of a module in the memory that a thread has for them; once. */
 void data_thread_block(struct data *d, uint32_t module, uint64_t address);
+/* Bytes of it, and what its address is a multiple of; 0: it has none. */
+uint64_t data_thread_bytes(const struct image *img, uint64_t *align);
 /* Where glibc puts the thread-local memory of the modules that a program begins with, in the order in which they are
  * loaded (all zeros first): so many bytes below the thread's base (ABI: variant II; elf/dl-tls.c). 0: it has none. */
 struct data_thread_layout {

@@ -6,7 +6,7 @@ static const struct data_fields *find(struct data *d, const struct data_object *
 {
     struct layout l;
     struct variables *v = NULL;
-    if (o->layer == DATA_LAYER_SYMBOL)
+    if (o->layer == DATA_LAYER_SYMBOL || o->layer == DATA_LAYER_LOCAL)
         v = data_variables(d, d->own->modules.data[o->module].file);
     if (!v || !variables_layout(v, o->offset, o->kind == DATA_THREAD, &l) || !l.element_bytes)
         return NULL;

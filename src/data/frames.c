@@ -3,6 +3,7 @@
  * debug information says is asked only for what is named; whether a function is a wrapper, its symbol alone says. */
 #include "data/impl.h"
 
+#include <elf.h>
 #include <inttypes.h>
 
 struct frame {
@@ -85,6 +86,40 @@ const struct data_frame *data_frame(struct data *d, uint64_t return_address)
     return &f->f;
 }
 
+static bool is_start(const char *function) /* what calls everything tells nothing */
+{
+    return strcmp(function, "__libc_start_main") == 0 || strcmp(function, "_start") == 0;
+}
+
+bool data_tells(struct data *d, uint64_t return_address)
+{
+    const char *function = data_is_wrapper(d, return_address) ? NULL : data_frame(d, return_address)->function;
+    return function && !is_start(function);
+}
+
+static bool names_functions(const struct image *img)
+{
+    for (size_t i = 0; i < img->symbol_count; i++) {
+        const struct image_symbol *s = &img->symbols[i];
+        if (s->type == STT_FUNC && s->shndx != SHN_UNDEF && s->size && !is_start(s->name))
+            return true;
+    }
+    return false;
+}
+
+bool data_has_names(struct data *d, uint64_t address)
+{
+    uint32_t module;
+    uint64_t vaddr;
+    if (!data_locate(d, address - 1, &module, &vaddr))
+        return false;
+    struct data_file *f = d->own->modules.data[module].file;
+    if (!f->is_naming_known)
+        f->names_functions = names_functions(f->img) || data_open_debug(d, module);
+    f->is_naming_known = true;
+    return f->names_functions;
+}
+
 /* ---- names ---- */
 
 static void put_frame(struct data *d, struct strbuf *s, const struct data_frame *f)
@@ -99,12 +134,18 @@ static void put_frame(struct data *d, struct strbuf *s, const struct data_frame 
         str_printf(s, "0x%" PRIx64, f->vaddr);
 }
 
+/* The innermost three calls; if they have no names, the first that has. */
 static const char *name_of_path(struct data *d, const struct data_object *o)
 {
     struct strbuf s = {0};
-    for (uint32_t i = 0; i < o->path_len && i < 3; i++) {
+    bool is_named = false;
+    for (uint32_t i = 0; i < o->path_len && (i < 3 || !is_named); i++) {
+        const struct data_frame *f = data_frame(d, o->path[i]);
+        is_named |= f->function != NULL;
+        if (i >= 3 && !f->function)
+            continue;
         str_puts(&s, i ? " <- " : "");
-        put_frame(d, &s, data_frame(d, o->path[i]));
+        put_frame(d, &s, f);
     }
     const char *name = o->path_len ? arena_strdup(d->own->arena, s.data) : "allocated by unknown code";
     str_free(&s);

@@ -11,6 +11,7 @@ struct data_file {
     int64_t changed_s, changed_ns;
     struct image *img;
     bool is_debug_tried, is_unwind_tried, has_unwind;
+    bool is_naming_known, names_functions;
     struct lines *lines; /* NULL: no debug information */
     struct scope_cache *scopes;
     struct variables *variables; /* NULL: not asked for yet */
@@ -90,6 +91,8 @@ int data_module_at(struct data *d, const char *path, uint64_t address, uint32_t 
 /* frames.c */
 bool data_open_debug(struct data *d, uint32_t module);         /* false: it has no debug information */
 bool data_is_wrapper(struct data *d, uint64_t return_address); /* its function hands on what an allocator gives */
+bool data_tells(struct data *d, uint64_t return_address);      /* its function has a name that tells who allocates */
+bool data_has_names(struct data *d, uint64_t address);         /* functions of its file have such names */
 
 /* ended.c */
 void data_ended_note(struct data_ended *e, uint64_t address, enum data_end how);

@@ -96,7 +96,7 @@ typedef VEC(const struct image_symbol *) symbols;
 static struct data_object *object_of_symbol(struct data *d, uint32_t module, enum data_kind kind,
                                             const struct image_symbol *s)
 {
-    struct data_object *o = data_object_new(d, kind, DATA_LAYER_SYMBOL);
+    struct data_object *o = data_object_new(d, kind, kind == DATA_THREAD ? DATA_LAYER_LOCAL : DATA_LAYER_SYMBOL);
     o->module = module;
     o->name = s->name;
     o->offset = s->addr;
@@ -153,14 +153,21 @@ void data_thread_block(struct data *d, uint32_t module, uint64_t address)
 {
     const struct data_loaded *m = &d->own->modules.data[module];
     const struct image_segment *tls = segment_of_type(m->img, PT_TLS);
-    if (!tls || data_begins_at(d, DATA_LAYER_SECTION, address))
+    if (!tls || data_begins_at(d, DATA_LAYER_LOCALS, address))
         return;
     const char *rest = arena_printf(d->own->arena, "%s thread-local", file_base_name(m->path));
-    place(d, data_object_named(d, DATA_THREAD, DATA_LAYER_SECTION, module, rest), address, tls->memsz);
+    place(d, data_object_named(d, DATA_THREAD, DATA_LAYER_LOCALS, module, rest), address, tls->memsz);
     for (size_t i = 0; i < m->threads.len; i++) {
         struct data_object *o = d->own->objects.data[m->threads.data[i]];
         place(d, o, address + o->offset, o->largest);
     }
+}
+
+uint64_t data_thread_bytes(const struct image *img, uint64_t *align)
+{
+    const struct image_segment *tls = segment_of_type(img, PT_TLS);
+    *align = tls ? max_u64(tls->align, 1) : 1;
+    return tls && !(*align & (*align - 1)) ? tls->memsz : 0;
 }
 
 /* Holes that an alignment left are used for what fits there; the first is the executable's, and the linker's too. */

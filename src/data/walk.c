@@ -9,17 +9,19 @@
 #include <stdlib.h>
 
 enum rule_kind { RULE_STEP, RULE_END };
+enum named { NOT_ASKED, NAMELESS, NAMED };
 struct rule {       /* of a return address: how the frame that it returns to is left */
     uint64_t place; /* in the original */
     enum rule_kind kind;
     bool by_rbp, saves_rbp;
     int32_t cfa;    /* from rsp or rbp */
     int32_t rbp_at; /* from the CFA: where the caller's is */
+    enum named named;
 };
 enum { RECENT = 256 };
 struct recent { /* by low bits of the return address; 0: none */
     uint64_t return_address;
-    const struct rule *rule;
+    struct rule *rule;
 };
 struct walk {
     struct recent recent[RECENT];
@@ -91,11 +93,11 @@ static void learn(struct walk *w, struct rule *r)
         r->kind = take_step(&f, r) ? RULE_STEP : RULE_END;
 }
 
-static const struct rule *find_rule(struct walk *w, uint64_t return_address)
+static struct rule *find_rule(struct walk *w, uint64_t return_address)
 {
     uint64_t known;
     if (map_get(&w->rules, return_address, &known))
-        return (const struct rule *)(uintptr_t)known;
+        return (struct rule *)(uintptr_t)known;
     struct rule *r = ARENA_NEW(w->arena, struct rule);
     uint64_t original = w->code.original ? w->code.original(w->code.ctx, return_address) : 0;
     r->place = original ? original : return_address;
@@ -104,7 +106,7 @@ static const struct rule *find_rule(struct walk *w, uint64_t return_address)
     return r;
 }
 
-static const struct rule *rule_of(struct walk *w, uint64_t return_address)
+static struct rule *rule_of(struct walk *w, uint64_t return_address)
 {
     struct recent *r = &w->recent[(return_address ^ return_address >> 8) % RECENT];
     if (r->return_address != return_address)
@@ -142,33 +144,93 @@ static void goes_by_rbp(struct data_path *by, const struct walk_stack *s, int64_
     by->bytes = (uint32_t)max_u64(by->bytes, (uint64_t)from + sizeof rbp);
 }
 
-size_t walk_path(struct walk *w, const struct walk_stack *s, uint64_t rbp, uint64_t path[DATA_PATH_MAX],
+struct climb { /* at a frame: its return address, what is above that, rbp */
+    uint64_t word, rsp, rbp;
+    int64_t rbp_from;
+};
+enum step { CLIMBED, ENDED, CUT };
+
+/* To the caller's frame. CUT: nothing has changed. */
+static enum step climb(const struct walk_stack *s, const struct rule *r, struct climb *c, struct data_path *by)
+{
+    uint64_t word;
+    if (r->kind == RULE_END || (r->by_rbp && c->rbp_from == NOT_KNOWN))
+        return ENDED;
+    uint64_t cfa = (r->by_rbp ? c->rbp : c->rsp) + (uint64_t)(int64_t)r->cfa;
+    if (cfa <= c->rsp || !word_at(s, cfa - 8, &word))
+        return CUT;
+    if (r->by_rbp)
+        goes_by_rbp(by, s, c->rbp_from, c->rbp);
+    uint64_t saved = cfa + (uint64_t)(int64_t)r->rbp_at;
+    if (r->saves_rbp)
+        c->rbp_from = word_at(s, saved, &c->rbp) ? (int64_t)(saved - s->at) : NOT_KNOWN;
+    c->word = word;
+    c->rsp = cfa;
+    return CLIMBED;
+}
+
+/* NULL: there is none, that was the last. */
+static struct rule *come_to(struct walk *w, const struct walk_stack *s, const struct climb *c, struct data_path *by)
+{
+    goes_by_word(by, s, c->rsp - 8, c->word);
+    return c->word ? rule_of(w, c->word) : NULL;
+}
+
+static bool is_named(struct walk *w, struct rule *r)
+{
+    if (r->named == NOT_ASKED)
+        r->named = data_tells(w->d, r->place) ? NAMED : NAMELESS;
+    return r->named == NAMED;
+}
+
+static bool has_named(struct walk *w, const uint64_t *path, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        if (data_tells(w->d, path[i]))
+            return true;
+    return false;
+}
+
+/* From where the near calls end up to the first that has a name; NULL: there is none. */
+static const struct rule *look_far(struct walk *w, const struct walk_stack *s, struct climb *c, struct rule *r,
+                                   enum step step, struct data_path *by)
+{
+    by->is_far = true;
+    if (step == CUT)
+        step = climb(s, r, c, by);
+    while (step == CLIMBED && by->are_count < DATA_WALK_MAX && (r = come_to(w, s, c, by))) {
+        if (is_named(w, r))
+            return r;
+        step = climb(s, r, c, by);
+    }
+    if (step == CUT && r->by_rbp)
+        goes_by_rbp(by, s, c->rbp_from, c->rbp);
+    by->is_cut = step == CUT;
+    return NULL;
+}
+
+size_t walk_path(struct walk *w, const struct walk_stack *s, uint64_t rbp, bool far, uint64_t path[DATA_PATH_MAX],
                  struct data_path *by)
 {
-    uint64_t rsp = s->at, at = rsp, return_address;
-    int64_t rbp_from = REGISTER;
+    struct walk_stack near = {s->at, s->copy, min_u64(s->bytes, DATA_NEAR_BYTES)};
+    struct climb c = {0, s->at + 8, rbp, REGISTER};
+    struct rule *r = NULL;
+    enum step step = CLIMBED;
     size_t n = 0;
     by->are_count = by->lead_count = by->bytes = 0;
-    by->by_rbp = false;
-    if (!word_at(s, rsp, &return_address))
+    by->by_rbp = by->is_far = by->is_cut = false;
+    if (!word_at(s, s->at, &c.word))
         return 0;
-    for (rsp += 8; n < DATA_PATH_MAX; at = rsp - 8) {
-        goes_by_word(by, s, at, return_address);
-        if (!return_address)
-            break;
-        const struct rule *r = rule_of(w, return_address);
+    while (step == CLIMBED && n < DATA_PATH_MAX && (r = come_to(w, &near, &c, by))) {
         path[n++] = r->place;
-        if (r->kind == RULE_END || (r->by_rbp && rbp_from == NOT_KNOWN))
-            break;
-        if (r->by_rbp)
-            goes_by_rbp(by, s, rbp_from, rbp);
-        uint64_t cfa = (r->by_rbp ? rbp : rsp) + (uint64_t)(int64_t)r->cfa;
-        if (cfa <= rsp || !word_at(s, cfa - 8, &return_address))
-            break;
-        uint64_t saved = cfa + (uint64_t)(int64_t)r->rbp_at;
-        if (r->saves_rbp)
-            rbp_from = word_at(s, saved, &rbp) ? (int64_t)(saved - s->at) : NOT_KNOWN;
-        rsp = cfa;
+        step = climb(&near, r, &c, by);
+    }
+    if (r && step != ENDED && far && data_has_names(w->d, r->place) && !has_named(w, path, n)) {
+        const struct rule *named = look_far(w, s, &c, r, step, by);
+        n = named && n < DATA_PATH_MAX ? n + 1 : n;
+        path[n - 1] = named ? named->place : path[n - 1];
+    } else if (step == CUT && r->by_rbp) {
+        goes_by_rbp(by, s, c.rbp_from, c.rbp);
     }
     return n;
 }

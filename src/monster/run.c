@@ -222,7 +222,7 @@ static int check_maps(const struct job *j)
 #undef MAP
     };
     char *list = arena_strdup(j->a, j->o->maps), *state = NULL;
-    bool is_any_placed = false;
+    bool is_any_placed = false, is_any_marked = false;
     if (!j->o->machine)
         return diag_error("monster run: --maps needs caches: --model");
     for (char *name = strtok_r(list, ",", &state); name; name = strtok_r(NULL, ",", &state)) {
@@ -231,15 +231,22 @@ static int check_maps(const struct job *j)
         for (size_t i = 0; i < ARRAY_LEN(names); i++)
             is_known |= strlen(names[i]) == len && strncmp(names[i], name, len) == 0;
         if (!is_known || !are_additions(name + len, &is_placed))
-            return diag_error(
-                "monster run: there is no mapping policy '%s': real, colour, hop, best, random, each also "
-                "with bins for the kernel alone, as hop+kernel=4, or its functions placed, hop+place",
-                name);
+            return diag_error("monster run: there is no mapping policy '%s': real, colour, hop, best, random, shade, "
+                              "number, each also "
+                              "with bins for the kernel alone, as hop+kernel=4, or its functions placed, hop+place",
+                              name);
         is_any_placed |= is_placed;
+        is_any_marked |= (len == strlen("shade") && strncmp(name, "shade", len) == 0) ||
+                         (len == strlen("number") && strncmp(name, "number", len) == 0);
     }
     if (is_any_placed && !j->o->place)
         return diag_error("monster run: --maps with +place needs the calls by which it is done: --place FILE, of an "
                           "earlier run with --calls");
+    if (is_any_marked && !j->o->marks)
+        return diag_error("monster run: --maps with shade or number needs the pages by which it is done: --marks FILE, "
+                          "of an earlier run with --maps");
+    if (!is_any_marked && j->o->marks)
+        return diag_error("monster run: --marks is about policies shade and number: --maps real,shade,number");
     if (!is_any_placed && j->o->place)
         return diag_error("monster run: --place is about policies with +place: --maps real,real+place");
     return 0;
@@ -271,11 +278,34 @@ static int write_placed(const struct job *j, struct strbuf *settings)
     return rc;
 }
 
+/* How pages were used in an earlier run. The kernel's frames are the same in each run of the same guest. */
+static int write_marks(const struct job *j, struct strbuf *settings)
+{
+    if (!j->o->marks)
+        return 0;
+    struct monster_result *r = monster_read(j->o->marks);
+    struct strbuf list = {0};
+    if (!r)
+        return -1;
+    int rc = 0;
+    if (!r->pages.len)
+        rc = diag_error("%s: it has no pages, by which others are marked: mtool monster run --maps real", r->path);
+    monster_put_marks(r, &list);
+    str_printf(settings, "marks %s\n", part(j, "marks"));
+    if (rc == 0)
+        rc = write_part(part(j, "marks"), &list);
+    str_free(&list);
+    monster_free(r);
+    return rc;
+}
+
 static int choose_machine(struct job *j)
 {
     struct machine *m;
     if (j->o->maps && check_maps(j) < 0)
         return -1;
+    if (j->o->marks && !j->o->maps)
+        return diag_error("monster run: --marks is about policies shade and number: --maps real,shade,number");
     if (j->o->place && !j->o->maps)
         return diag_error("monster run: --place is about policies with +place: --maps real,real+place");
     if (!j->o->machine)
@@ -313,6 +343,8 @@ static int write_settings(const struct job *j)
     str_puts(&s, j->o->calls ? "calls\n" : "");
     str_puts(&s, j->o->user_only ? "user-only\n" : j->o->kernel_only ? "kernel-only\n" : "");
     int rc = write_placed(j, &s);
+    if (rc == 0)
+        rc = write_marks(j, &s);
     if (rc == 0)
         rc = monster_programs_write(j->o, j->guest->symbols, part(j, "modules"), part(j, "programs"), &s);
     if (rc == 0)

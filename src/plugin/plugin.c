@@ -59,6 +59,7 @@ static void on_end(unsigned vcpu, void *none)
     plugin_is_counting = false;
     watch_end();
     segments_sum();
+    spots_end();
     system_end();
 }
 

@@ -17,6 +17,7 @@ static void write_all(FILE *f)
     watch_write(f);
     places_write(f);
     calls_write(f);
+    spots_write(f);
     fprintf(f, "whole\n");
 }
 

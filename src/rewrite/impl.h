@@ -163,6 +163,7 @@ struct rw {
 
     struct rw_traced *traced;         /* place, with trace.c */
     uint8_t *clocked;                 /* plan, with clocks: [funcs] which way (clocks.c) */
+    uint32_t *clock_words;            /* plan, with clocks in line: [funcs] its first word among counters, ID_NONE */
     struct rw_probes *probes;         /* plan, with REWRITE_PROBE */
     struct rw_references *references; /* place, with REWRITE_REFERENCES */
     uint8_t *is_cold;                 /* fragments: [blocks] stands in its function's cold part; NULL: there are none */

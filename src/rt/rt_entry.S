@@ -414,7 +414,8 @@ rt_forget_lines:
     .set WATCH_R8, 7 * 8
     .set WATCH_RCX, 8 * 8
     .set WATCH_RAX, 10 * 8
-    .set WATCH_STACK, 512 /* WIRE_CALL_STACK */
+    .set WATCH_STACK, 8192 /* WIRE_CALL_STACK */
+    .set WATCH_NEAR, 512 /* WIRE_CALL_NEAR */
     .set WATCH_HEAD, 16 + 80
     .set WATCH_SHORT, 16 + 32
     .set CALL_RETURNS, 31
@@ -427,6 +428,37 @@ rt_forget_lines:
     .set OPEN_OWN, 63
     .set CONFIG_KEY, 32
     .set EFAULT, 14
+
+/* r11: the time of a call; changes rax and rdx. */
+    .macro WATCH_TIME
+    mov r11, gs:[STREAM + STREAM_BEGIN]
+    cmp dword ptr gs:[STREAM + STREAM_IS_ALONE], 0
+    jne 9f
+    mov r11, -1
+    cmp dword ptr gs:[STREAM_IS_CONFINED], 0
+    jne 9f
+    rdtsc
+    shl rdx, 32
+    lea r11, [rdx + rax]
+9:
+    .endm
+
+/* esi: where a path is, in the thread's; to `else` if it is not this one. ecx: as is_path. Where its words are farther
+ * up than is known to be there, it is found out whether they are. */
+    .macro IF_PATH else
+8:  call is_path
+    je 9f
+    jnc \else
+    mov eax, gs:[STREAM + STREAM_PATHS + PATH_BYTES + rsi]
+    call bytes_of_stack
+    sub eax, 8
+    cmp eax, ecx
+    jle \else
+    mov ecx, eax
+    jmp 8b
+9:
+    .endm
+
 rt_watched:
     STATE 0
     push rcx
@@ -463,13 +495,14 @@ rt_watched:
     mov rdi, r10
     sub rdi, r9
     jb 2f
-    cmp rdi, WATCH_STACK - 8
+    cmp rdi, WATCH_NEAR - 8
     ja 4f
     mov eax, r9d
     and eax, 4095
     add eax, edi
     cmp eax, 4096 - 8
     jbe 3f
+    mov eax, WATCH_NEAR
     call bytes_of_stack
     sub eax, 8
     cmp edi, eax
@@ -483,17 +516,8 @@ rt_watched:
 4:  cmp qword ptr gs:[STREAM + STREAM_OPEN - 8 + rdx], 0 /* OPEN_OWN is its sign */
     jns 2b
 5:  mov gs:[STREAM + STREAM_OPEN_COUNT], rcx
-
-    mov r11, gs:[STREAM + STREAM_BEGIN]
-    cmp dword ptr gs:[STREAM + STREAM_IS_ALONE], 0
-    jne 6f
-    mov r11, -1
-    cmp dword ptr gs:[STREAM_IS_CONFINED], 0
-    jne 6f
-    rdtsc
-    shl rdx, 32
-    lea r11, [rdx + rax]
-6:  test r8d, r8d
+    WATCH_TIME
+    test r8d, r8d
     js watch_leaves
     bt r8d, CALL_JUMPS
     jc watch_short
@@ -508,6 +532,7 @@ rt_watched:
 watch_leaves:
     bt r8d, CALL_STORES
     jnc watch_short
+    mov eax, WATCH_NEAR
     call bytes_of_stack
     mov ecx, eax
     xor edi, edi
@@ -530,9 +555,10 @@ watch_opens:
     mov gs:[STREAM + STREAM_OPEN - 8 + rdx], rax
     mov gs:[STREAM + STREAM_OPEN_COUNT], rcx
 
-/* Is it a known path? edx: its bucket, esi: where it is, ecx: bytes of the stack. */
-2:  call bytes_of_stack
-    mov ecx, eax
+/* Is it a known path? edx: its bucket, esi: where it is. */
+2:  mov eax, WATCH_NEAR
+    call bytes_of_stack
+    lea ecx, [rax - 8]
     mov edx, r9d
     shr edx, 3
     xor edx, [r9]
@@ -541,17 +567,28 @@ watch_opens:
     mov esi, gs:[STREAM + STREAM_PATHS + rdx * 8]
     test esi, esi
     jz 5f
-    call is_path
-    je 4f
-    mov esi, gs:[STREAM + STREAM_PATHS + rdx * 8 + 4]
+    IF_PATH 3f
+    jmp 4f
+3:  mov esi, gs:[STREAM + STREAM_PATHS + rdx * 8 + 4]
     test esi, esi
     jz 5f
-    call is_path
-    jne 5f
+    IF_PATH 5f
 4:  mov edi, gs:[STREAM + STREAM_PATHS + PATH_NUMBER + rsi]
     xor ecx, ecx
     jmp watch_whole
-5:  xor edi, edi
+
+/* It is not: the stack is copied. A chunk that has no room for it ends here, and with it the time of its calls. */
+5:  mov eax, WATCH_STACK
+    call bytes_of_stack
+    mov ecx, eax
+    xor edi, edi
+    mov rax, gs:[STREAM + STREAM_PUT]
+    lea rdx, [rax + rcx + WATCH_HEAD - CHUNK_BYTES]
+    cmp rdx, gs:[STREAM + STREAM_START]
+    jbe watch_whole
+    mov gs:[STREAM + STREAM_LIMIT], rax
+    call rt_chunk_full
+    WATCH_TIME
 
 /* edi: the path's number; ecx: bytes of the stack; r10, r11: the innermost open call, the time. */
 watch_whole:
@@ -662,11 +699,10 @@ watch_told:
 3:  call rt_chunk_full
     jmp 2b
 
-/* esi: a path; ecx: bytes of the stack. Equal: it is this one. Changes rax and rdi. */
+/* esi: a path; ecx: bytes of the stack that are there, less 8. Equal: it is this one; carry: it is not known yet, for
+ * it has words beyond these. Changes rax and rdi. */
 is_path:
     STATE 80
-    cmp ecx, gs:[STREAM + STREAM_PATHS + PATH_BYTES + rsi]
-    jb 4f
     cmp dword ptr gs:[STREAM + STREAM_PATHS + PATH_HAS_RBP + rsi], 0
     je 1f
     mov rax, rbp
@@ -675,6 +711,8 @@ is_path:
     jne 4f
 1:  lea edi, [rsi + PATH_WORDS]
 2:  mov rax, gs:[STREAM + STREAM_PATHS + rdi]
+    cmp eax, ecx
+    jg 6f
     mov rax, [r9 + rax]
     cmp rax, gs:[STREAM + STREAM_PATHS + rdi + 8]
     jne 4f
@@ -684,37 +722,48 @@ is_path:
 3:  cmp edi, gs:[STREAM + STREAM_PATHS + PATH_LEAD + rsi]
     jae 5f
     mov rax, gs:[STREAM + STREAM_PATHS + rdi]
+    cmp eax, ecx
+    jg 6f
     mov rax, [r9 + rax]
     sub rax, r9
     add edi, 16
     cmp rax, gs:[STREAM + STREAM_PATHS + rdi - 8]
     je 3b
-4:  ret
+4:  test esp, esp /* not equal, no carry */
+    ret
 5:  cmp eax, eax
     ret
+6:  stc
+    ret
 
-/* eax: so many bytes of the stack can be read from r9 on, WATCH_STACK at most. */
+/* eax: so many bytes of the stack can be read from r9 on, as many as eax asks for at most; at least WATCH_NEAR if they
+ * are there. */
 bytes_of_stack:
     STATE 80
+    push rcx
+    STATE 88
+    mov ecx, eax
     mov eax, r9d
     and eax, 4095
-    cmp eax, 4096 - WATCH_STACK
-    mov eax, WATCH_STACK
+    add eax, ecx
+    cmp eax, 4096
     jbe 1f
     mov rax, gs:[STREAM + STREAM_STACK_TOP]
     sub rax, r9
-    cmp rax, WATCH_STACK
-    jb 2f
     cmp rax, STACK_SURE
-    mov eax, WATCH_STACK
-    jbe 1f
+    ja 2f
+    cmp rax, rcx
+    jae 1f
+    and eax, -16
+    cmp eax, WATCH_NEAR
+    jae 3f
+    mov ecx, WATCH_NEAR
 2:  mov eax, r9d
+    and eax, 4095
     neg eax
-    and eax, 4080
+    add eax, 4096
     cmp dword ptr gs:[STREAM_IS_CONFINED], 0
-    jne 1f
-    push rcx
-    STATE 88
+    jne 5f
     push rdx
     STATE 96
     push rsi
@@ -727,18 +776,25 @@ bytes_of_stack:
     STATE 128
     push rax
     STATE 136
+4:  mov rax, [rsp]
+    cmp eax, ecx
+    jae 6f
+    lea rsi, [r9 + rax]
+    push rcx
+    STATE 144
     mov rdi, -1
-    lea rsi, [r9 + WATCH_STACK]
-    and rsi, -4096
     xor edx, edx
     mov r10d, 8
     mov eax, SYS_rt_sigprocmask
     syscall
+    pop rcx
+    STATE 136
     cmp eax, -EFAULT
-    pop rax
+    je 6f
+    add dword ptr [rsp], 4096
+    jmp 4b
+6:  pop rax
     STATE 128
-    mov ecx, WATCH_STACK
-    cmovne eax, ecx
     pop r11
     STATE 120
     pop r10
@@ -749,9 +805,15 @@ bytes_of_stack:
     STATE 96
     pop rdx
     STATE 88
-    pop rcx
+5:  and eax, -16
+    cmp eax, ecx
+    cmova eax, ecx
+3:  pop rcx
     STATE 80
-1:  ret
+    ret
+    STATE 88 /* what follows is reached from further up */
+1:  mov eax, ecx
+    jmp 3b
 
     .text
 

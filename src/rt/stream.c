@@ -27,7 +27,8 @@ _Static_assert(__builtin_offsetof(struct wire_stream, put) == 0 && __builtin_off
                    __builtin_offsetof(struct wire_stream, self) == 40 && WIRE_STREAM_VADDR == 0x7f000000,
                "the places of struct wire_stream");
 _Static_assert(WIRE_EVENT_ENTER == 1 && WIRE_EVENT_LEAVE == 2 && sizeof(struct wire_call) == 80 &&
-                   sizeof(struct wire_short) == 32 && WIRE_CALL_STACK == 512 && WIRE_CHUNK_BYTES == 65536,
+                   sizeof(struct wire_short) == 32 && WIRE_CALL_STACK == 8192 && WIRE_CALL_NEAR == 512 &&
+                   WIRE_CHUNK_BYTES == 65536,
                "an event of a call");
 
 #define STREAM_DATA (WIRE_STREAM_VADDR - PAGE)

@@ -167,11 +167,13 @@ static int64_t count_rows(sqlite3 *db, int version, unsigned id)
     return n;
 }
 
-static sqlite3_stmt *prepare_select(sqlite3 *db, const struct store_table *t)
+/* What the profile's schema lacks is unknown. */
+static sqlite3_stmt *prepare_select(sqlite3 *db, int version, const struct store_table *t)
 {
     struct strbuf sql = {0};
     for (size_t i = 0; i < t->column_count; i++)
-        str_printf(&sql, "%s%s", i ? "," : "SELECT ", t->columns[i]->column);
+        str_printf(&sql, "%s%s", i ? "," : "SELECT ",
+                   store_has_column(version, t, t->columns[i]) ? t->columns[i]->column : "NULL");
     str_printf(&sql, " FROM %s ORDER BY rowid", t->name);
     sqlite3_stmt *st = NULL;
     sqlite3_prepare_v2(db, sql.data, -1, &st, NULL);
@@ -206,7 +208,7 @@ static int fill_rows(struct reader *r, const struct store_table *t, sqlite3_stmt
 static int read_rows(struct reader *r, enum store_table_id id, void *rows, size_t *count)
 {
     const struct store_table *t = store_table(id);
-    sqlite3_stmt *st = prepare_select(r->db, t);
+    sqlite3_stmt *st = prepare_select(r->db, r->version, t);
     int64_t n = st ? count_rows(r->db, r->version, id) : -1;
     int rc = n < 0 ? store_damaged(r->path, sqlite3_errmsg(r->db)) : 0;
     if (rc == 0) {
@@ -223,7 +225,7 @@ static int read_rows(struct reader *r, enum store_table_id id, void *rows, size_
 static int read_single(struct reader *r, enum store_table_id id, struct prof_result *result)
 {
     const struct store_table *t = store_table(id);
-    sqlite3_stmt *st = prepare_select(r->db, t);
+    sqlite3_stmt *st = prepare_select(r->db, r->version, t);
     int rc = st ? fill_rows(r, t, st, (char *)result, 1) : store_damaged(r->path, sqlite3_errmsg(r->db));
     sqlite3_finalize(st);
     return rc;

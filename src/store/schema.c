@@ -94,6 +94,13 @@ bool store_has_table(int version, unsigned id)
     return version > 21 || (!is_of_arcs && (version > 20 || !is_of_spy));
 }
 
+/* Schema 25 brought the seconds of lines. */
+bool store_has_column(int version, const struct store_table *t, const struct prof_field *column)
+{
+    return version > 24 || t != &tables[STORE_LISTS + PROF_ROW_LINE - PROF_ROW_LISTS] ||
+           column->type != PROF_TYPE_SECONDS;
+}
+
 static const char *const views[] = {
     "CREATE VIEW loop AS SELECT * FROM object WHERE kind = 'loop'",
     "CREATE VIEW procedure AS SELECT * FROM object WHERE kind = 'procedure'",

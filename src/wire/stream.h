@@ -92,7 +92,7 @@ struct wire_short { /* 2 entries: the same of calls of which no more is asked */
 };
 /* A call of a watched function whose return is told is under way from its entrance on, until that; or until the stack
  * pointer is above it, or its return address is no longer where it was, or (of malloc and its like) it lies beyond
- * WIRE_CALL_STACK bytes: it left by an exception. The thread keeps the last ones. */
+ * WIRE_CALL_NEAR bytes: it left by an exception. The thread keeps the last ones. */
 #define WIRE_OPEN_MAX 32u
 #define WIRE_OPEN_OWN (1ull << 63) /* of the return address: a function of the program's own, which may be far away */
 struct wire_open {
@@ -100,9 +100,10 @@ struct wire_open {
 };
 #define WIRE_CALL_JUMPS 0x40000000u /* of the site of ENTER: it goes on elsewhere, by a jump */
 #define WIRE_CALL_NAMES                                                                                                \
-    0x20000000u              /* likewise: it is no function, but the so-many-th place of its file that names memory:   \
-                                arguments[1] bytes at arguments[0] */
-#define WIRE_CALL_STACK 512u /* bytes of the copy; less where the stack ends */
+    0x20000000u               /* likewise: it is no function, but the so-many-th place of its file that names memory:  \
+                                 arguments[1] bytes at arguments[0] */
+#define WIRE_CALL_STACK 8192u /* bytes of the copy at an entrance; less where the stack ends, in whole entries */
+#define WIRE_CALL_NEAR 512u   /* at a return */
 #define WIRE_CALL_ENTRIES (sizeof(struct wire_call) / sizeof(struct wire_entry))
 #define WIRE_SHORT_ENTRIES (sizeof(struct wire_short) / sizeof(struct wire_entry))
 
@@ -190,14 +191,14 @@ struct wire_before {
  * words in the same places, it came by the same path, and tells its number alone. Whoever looks tries two places by the
  * stack pointer and the return address; the host changes them one by one, and never a path that it has put. */
 #define WIRE_PATH_BUCKETS 4096u
-#define WIRE_PATH_BYTES 557056u /* of all paths */
+#define WIRE_PATH_BYTES 2064384u /* of all paths */
 struct wire_path_word {
     uint64_t offset; /* from the stack pointer */
     uint64_t value;
 };
 struct wire_path {
     uint32_t number;       /* not 0 */
-    uint32_t bytes;        /* of the stack that are looked at */
+    uint32_t bytes;        /* of the stack that are looked at: 8 or more */
     uint32_t are, lead;    /* where in wire_paths end the words that have a value, at least one, and behind them those
                               that lead so far from the stack pointer */
     uint64_t has_rbp, rbp; /* 1: the register leads so far from there */

@@ -110,6 +110,7 @@ int cmd_monster_run(const struct cmd_args *a)
                                 .program_count = a->programs.count,
                                 .maps = a->maps,
                                 .place = a->place,
+                                .marks = a->marks,
                                 .analyser = a->analyser,
                                 .memory_mb = a->memory,
                                 .limit_s = a->limit,

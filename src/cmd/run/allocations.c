@@ -355,3 +355,5 @@ size_t allocations_take(struct allocations *a, const struct launch_chunk *chunk,
     }
     return 1 + entries;
 }
+
+const struct data_given *allocations_given(const struct allocations *a) { return data_given(a->calls); }

@@ -32,6 +32,7 @@ const char *allocations_original(const struct allocations *a, const char *path);
 /* An event of the stream, `left` entries from there on being in the chunk. How many it took. */
 size_t allocations_take(struct allocations *a, const struct launch_chunk *chunk, const struct wire_entry *e,
                         size_t left);
+const struct data_given *allocations_given(const struct allocations *a); /* as data_given */
 void allocations_started(struct allocations *a, int pid); /* the process is there; before that nothing is mapped */
 /* What it has mapped now, as far as nothing is known of it yet; not if that was read a moment ago. */
 void allocations_read_maps(struct allocations *a);

@@ -14,7 +14,8 @@ struct held {
     struct launch_chunk chunk;
     struct wire_entry *entries;
     size_t next;           /* entry */
-    size_t from, to;       /* entries of known time around it; `to` may be their number, for the chunk's end */
+    size_t from, to;       /* entries of known time around it, of one with more behind it the last of these; `to` may
+                              be their number, for the chunk's end */
     uint64_t since, until; /* these times */
     uint64_t resumes;      /* when it goes on behind `until`: later if there is a pause */
     double pace;           /* ticks from entry to entry at most */
@@ -99,9 +100,9 @@ static void set_step(struct held *h)
 /* Up to the next entry of known time behind `from`; times that cannot be are passed over. */
 static void look_ahead(struct held *h)
 {
-    h->from = h->to;
+    h->from = after(h, h->to) - 1;
     h->since = h->resumes;
-    for (h->to = after(h, h->from); h->to < h->chunk.count; h->to = after(h, h->to)) {
+    for (h->to = after(h, h->to); h->to < h->chunk.count; h->to = after(h, h->to)) {
         if (!wire_is_event(&h->entries[h->to]))
             continue;
         struct wire_pause times = times_of(h, h->to);
@@ -118,7 +119,7 @@ static void look_ahead(struct held *h)
 
 static uint64_t time_of(const struct held *h, size_t at)
 {
-    return h->since + (uint64_t)((double)(at - h->from) * h->step);
+    return h->since + (at > h->from ? (uint64_t)((double)(at - h->from) * h->step) : 0);
 }
 
 static uint64_t time_at(const struct held *h) { return time_of(h, h->next); }
@@ -201,13 +202,26 @@ static void release(struct merge *m, size_t max)
     }
 }
 
+/* Entries that took time to make: what belongs to an event counts as little as it does where times are told. */
+static size_t made(const struct launch_chunk *c)
+{
+    size_t n = 0;
+    for (size_t at = 0; at < c->count; n++)
+        at += 1 + (wire_is_event(&c->entries[at]) ? wire_event_entries(&c->entries[at]) : 0);
+    return n;
+}
+
 /* What is usual; chunks far from that change it a little, so that one which waits does not set it. */
 static double pace_of(const struct merge *m, struct queue *q, const struct launch_chunk *c)
 {
-    double own = c->end > c->begin ? (double)(c->end - c->begin) / (double)c->count : 0, usual = q->pace;
-    if (own > 0 && c->count >= PACE_ENTRIES)
+    double usual = q->pace;
+    if (m->order != MERGE_EARLY)
+        return INFINITY;
+    size_t count = made(c);
+    double own = c->end > c->begin ? (double)(c->end - c->begin) / (double)count : 0;
+    if (own > 0 && count >= PACE_ENTRIES)
         q->pace = usual == 0 ? own : usual + (fmin(own, 2 * usual) - usual) / 4;
-    return m->order == MERGE_EARLY && usual > 0 ? usual : INFINITY;
+    return usual > 0 ? usual : INFINITY;
 }
 
 static void hold(struct merge *m, const struct launch_chunk *c, double pace)

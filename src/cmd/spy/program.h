@@ -106,6 +106,8 @@ void spied_identify(const struct spied_program *s, uint32_t object, struct strbu
 struct locals *locals_new(void);
 void locals_free(struct locals *l);
 void locals_see(struct locals *l, const struct spied_program *s, const struct launch_chunk *c);
+/* An allocator's call has returned: was that the dynamic linker's, for the thread-local variables of a file? */
+void locals_given(struct locals *l, const struct spied_program *s, const struct launch_chunk *c);
 /* names.c: of what is allocated, each its own as far as its frames tell them apart. In the arena. */
 void spied_name(struct arena *a, struct prof_input_datum *data, size_t count);
 /* found.c: what the join wants; lives in the arena and in s. */

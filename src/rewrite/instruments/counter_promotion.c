@@ -8,6 +8,7 @@
  *     ways out:  paddq xmm,[rip->c]; movdqa [rip->c],xmm  for every two
  *
  * An increment in memory waits for the one before, and takes four operations of the processor where this takes two.
+ * Of a counted loop inside, the ways out are counted so where the code says how many turns an entry takes.
  * The registers are such of xmm8 to xmm15 as no instruction of the module names. By the calling convention they keep
  * nothing across a call, and a compiler that departs from that within a file still names what it keeps; a signal's
  * handler gives them back.
@@ -100,10 +101,11 @@ static bool look_at_block(const struct rw *w, uint32_t b, struct candidate *k)
     if (!is_plain(c, blk) || w->promoted_of[b] != ID_NONE || w->enter_counter[b] != ID_NONE)
         return false;
     if (w->block_counter[b] != ID_NONE) {
-        if (rw_step_of(w, b))
+        const struct rw_step *step = rw_step_of(w, b);
+        if (step && !step->turns)
             return false;
         k->count++;
-        k->inside += rw_feedback_count(w->feedback_block[b]);
+        k->inside += rw_feedback_count(w->feedback_block[b]) / (step ? step->turns : 1);
     }
     cfg_for_each_edge(blk, e) {
         const struct cfg_edge *ed = &c->edges.data[e];

@@ -115,7 +115,9 @@ static void plan(struct rw *w)
 static uint32_t next(const struct rw *w, uint32_t block, uint32_t insn)
 {
     uint32_t at = w->cfg->blocks.data[block].insn_first + w->place[block].at;
-    bool is_in_line = w->block_counter[block] != ID_NONE && rw_form_of(w->place[block].how) != RW_FORM_NONE;
+    enum rw_form form = rw_form_of(w->place[block].how);
+    bool is_in_line =
+        w->block_counter[block] != ID_NONE && form != RW_FORM_NONE && !(form == RW_FORM_VECTOR && rw_step_of(w, block));
     return is_in_line && at >= insn ? at : ID_NONE;
 }
 
@@ -152,7 +154,9 @@ static void insert(const struct rw *w, struct rw_point point, struct rw_fragment
         return;
     case RW_BEHIND_LOOP:
         step = rw_step_of(w, at);
-        if (step)
+        if (step && rw_form_of(w->place[at].how) == RW_FORM_VECTOR)
+            add_counter(w, out, w->block_counter[at], w->place[at].how);
+        else if (step)
             add(out, at, rw_step_leave_bytes(step), rw_how(RW_FORM_LOOP_LEAVE, 0, 0));
         return;
     case RW_BEFORE_INSN:

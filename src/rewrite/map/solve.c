@@ -108,8 +108,9 @@ static uint64_t counter_value(struct solver *s, const struct rw_arc *a, const ui
     if (a->kind != RW_ARC_BLOCK)
         return counters[n] + left_in_register(s, n);
     const struct rw_step *step = &s->m->step[a->id];
-    return step->step ? turns_of(s, a->id, counters[n], step->turns ? 0 : counters[step->pending])
-                      : counters[n] + left_in_register(s, n) + left_uncounted(s, a->id);
+    uint64_t counted = counters[n] + left_in_register(s, n);
+    return step->step ? turns_of(s, a->id, counted, step->turns ? 0 : counters[step->pending])
+                      : counted + left_uncounted(s, a->id);
 }
 
 static void solver_index(struct solver *s, const uint64_t *counters)

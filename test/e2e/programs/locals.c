@@ -6,7 +6,10 @@
 #include <pthread.h>
 #include <stdio.h>
 
-enum { BYTES = 1 << 16, ROUNDS = 10 };
+#ifndef BYTES
+#define BYTES (1 << 16)
+#endif
+enum { ROUNDS = 10 };
 
 #ifdef LIBRARY
 __thread char of_library[BYTES] = {1};
@@ -28,6 +31,16 @@ static __thread _Alignas(64) long turns[2];
 
 #ifdef WITH_LIBRARY
 long walk_library(void);
+#elif defined OPENS
+#include <dlfcn.h>
+static long walk_library(void) /* first by one thread */
+{
+    static long (*walk)(void);
+    void *library = walk ? NULL : dlopen(OPENS, RTLD_NOW);
+    if (library)
+        walk = (long (*)(void))dlsym(library, "walk_library");
+    return walk();
+}
 #else
 static long walk_library(void) { return 0; }
 #endif

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * promoted ROUNDS [alarm | threads]: loops without calls that turn often to an entry: with several ways out, inside one
- * another, one that leads into the next, and such as a fault's handler jumps out of, at one block or another. Prints
+ * another, one that leads into the next, one around another that turns a constant number of times, and such as a
+ * fault's handler jumps out of, at one block or another. Prints
  * one value. With alarm one of them turns for ever in the end, and SIGALRM ends the program; with threads, which leave
  * out the faults, two more do the same.
  */
@@ -103,6 +104,32 @@ static __attribute__((noinline)) long walk(const struct node *at)
     return sum;
 }
 
+/* The inner loop turns 24 times to each entry, as its code says. */
+static __attribute__((noinline)) long rows(const char *at, long n, long apart)
+{
+    long sum = 0;
+    for (long i = 0; i < n; i++, at += apart) {
+        __asm__ volatile("xor %%ecx, %%ecx\n"
+                         "1: add (%1,%%rcx,8), %0\n"
+                         "add $1, %%rcx\n"
+                         "cmp $24, %%rcx\n"
+                         "jne 1b"
+                         : "+r"(sum)
+                         : "r"(at)
+                         : "rcx", "cc", "memory");
+        if (sum & 4)
+            sum ^= i;
+    }
+    return sum;
+}
+
+static __attribute__((noinline)) long guarded_rows(const char *at, long n, long apart)
+{
+    if (sigsetjmp(back, 1))
+        return 11;
+    return rows(at, n, apart);
+}
+
 static __attribute__((noinline)) long guarded(const int *at, long n, const int *other)
 {
     if (sigsetjmp(back, 1))
@@ -142,9 +169,11 @@ static void *run(void *data)
         sum += words(d->text, d->text + LETTERS);
         sum += walk(d->nodes);
         sum += gather(ints + n - 60, 50, ints);
+        sum += rows((const char *)ints, 30, 64);
         if (d->has_faults && r % FAULT_EVERY == 0) {
-            sum += guarded(ints + n - 40, 100, ints); /* leaves it where it reads the one */
-            sum += guarded(ints, 100, ints + n - 31); /* and the other */
+            sum += guarded_rows((const char *)ints, 90, 48); /* leaves it in the middle of the inner one */
+            sum += guarded(ints + n - 40, 100, ints);        /* leaves it where it reads the one */
+            sum += guarded(ints, 100, ints + n - 31);        /* and the other */
         }
     }
     d->sum = sum;

@@ -9,7 +9,7 @@
 
 #include "data/data.h"
 
-static const char *named;
+static const char *named, *bare, *partly;
 static char *real_named;
 
 #define STACK 0x7ffd00001000ull
@@ -25,13 +25,15 @@ struct bench {
     const struct data_path *path; /* of the last one that entered */
 };
 
-static struct bench start(const struct data_watched *own, size_t own_count)
+static struct bench start_of(const char *file, const struct data_watched *own, size_t own_count)
 {
     struct bench b = {.d = data_new()};
-    assert_int_equal(data_module(b.d, named, 0, &b.module), 0);
+    assert_int_equal(data_module(b.d, file, 0, &b.module), 0);
     b.calls = data_calls_new(b.d, &(struct data_code){0}, own, own_count);
     return b;
 }
+
+static struct bench start(const struct data_watched *own, size_t own_count) { return start_of(named, own, own_count); }
 
 static void end(struct bench *b)
 {
@@ -232,6 +234,73 @@ static void known_paths_are_of_several_layers(void **state)
     assert_int_equal(objects[3], objects[1]);
     assert_int_equal(at(&b, HEAP)->blocks, 3);
     assert_int_equal(at(&b, HEAP + 8192)->blocks, 2);
+    end(&b);
+}
+
+/* A function that has pushed rbx is there so often, in turn with words of it, until the one that called it first. */
+static uint32_t stack_of(uint64_t *words, size_t room, uint32_t depth, uint64_t inner, uint64_t outer)
+{
+    memset(words, 0, room);
+    for (uint32_t i = 0; i < depth; i++)
+        words[2 * i] = inner;
+    words[2 * depth] = outer;
+    return 16 * depth + 8;
+}
+
+/* Where no near call has a name, the first is told that has. */
+static void names_are_looked_for_farther_up(void **state)
+{
+    (void)state;
+    struct bench b = start(NULL, 0);
+    uint64_t inner = first_return(&b, "build"), outer = first_return(&b, "main"), words[DATA_COPY_BYTES / 8];
+    end(&b);
+    b = start_of(partly, NULL, 0); /* build has no name */
+    struct data_call c = call_at(&b, number_of("malloc"), STACK, 100, 0);
+    c.copy = (const uint8_t *)words;
+    c.copy_bytes = sizeof words;
+    for (uint32_t depth = 1; depth < DATA_WALK_MAX; depth += 7) {
+        uint32_t bytes = stack_of(words, sizeof words, depth, inner, outer);
+        const struct data_path *path = enter_by(&b, &c);
+        assert_non_null(path);
+        assert_int_equal(path->is_far, depth >= DATA_PATH_MAX);
+        assert_true(path->bytes >= bytes);
+        assert_int_equal(path->are[depth].value, outer);
+        leave(&b, STACK, HEAP + depth * 4096);
+        assert_int_equal(at(&b, HEAP + depth * 4096)->path_len, 2); /* each call once */
+        assert_string_equal(data_frame(b.d, at(&b, HEAP + depth * 4096)->path[1])->function, "main");
+    }
+    stack_of(words, sizeof words, DATA_WALK_MAX + 5, inner, outer);
+    enter_by(&b, &c);
+    leave(&b, STACK, HEAP);
+    assert_int_equal(at(&b, HEAP)->path_len, 1); /* too far */
+    end(&b);
+    b = start_of(bare, NULL, 0); /* nothing has a name: nobody looks */
+    stack_of(words, sizeof words, 40, inner, outer);
+    assert_false(enter_by(&b, &c)->is_far);
+    leave(&b, STACK, HEAP);
+    assert_int_equal(at(&b, HEAP)->path_len, 1);
+    end(&b);
+}
+
+/* What is looked at where the copy ended early may lead farther another time. */
+static void what_was_cut_is_not_known_again(void **state)
+{
+    (void)state;
+    struct bench b = start(NULL, 0);
+    uint64_t inner = first_return(&b, "build"), outer = first_return(&b, "main"), words[DATA_COPY_BYTES / 8];
+    end(&b);
+    b = start_of(partly, NULL, 0);
+    struct data_call c = call_at(&b, number_of("malloc"), STACK, 100, 0);
+    stack_of(words, sizeof words, 60, inner, outer);
+    c.copy = (const uint8_t *)words;
+    c.copy_bytes = 800;
+    assert_null(enter_by(&b, &c));
+    leave(&b, STACK, HEAP);
+    assert_int_equal(at(&b, HEAP)->path_len, 1);
+    c.copy_bytes = 1200;
+    assert_int_equal(enter_by(&b, &c)->number, 1);
+    leave(&b, STACK, HEAP + 4096);
+    assert_int_equal(at(&b, HEAP + 4096)->path_len, 2);
     end(&b);
 }
 
@@ -454,6 +523,8 @@ int main(int argc, char **argv)
         cmocka_unit_test(paths_of_copies_are_the_originals),
         cmocka_unit_test(paths_are_known_by_their_words),
         cmocka_unit_test(known_paths_are_of_several_layers),
+        cmocka_unit_test(names_are_looked_for_farther_up),
+        cmocka_unit_test(what_was_cut_is_not_known_again),
         cmocka_unit_test(functions_give_and_take),
         cmocka_unit_test(what_is_stored_is_read_from_the_stack),
         cmocka_unit_test(what_is_handed_on_is_one_block),
@@ -464,8 +535,10 @@ int main(int argc, char **argv)
         cmocka_unit_test(the_kernel_says_what_is_mapped),
         cmocka_unit_test(the_break_goes_on),
     };
-    assert_true(argc > 1);
+    assert_true(argc > 4);
     named = argv[1];
+    bare = argv[2];
+    partly = argv[4];
     real_named = realpath(named, NULL);
     assert_non_null(real_named);
     int failed = cmocka_run_group_tests(tests, NULL, NULL);

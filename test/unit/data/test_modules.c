@@ -90,6 +90,28 @@ static void threads_have_their_own(void **state)
     data_free(d);
 }
 
+/* Those of a library that is opened later: the block is there as long as what it lies in. */
+static void thread_locals_lie_in_blocks(void **state)
+{
+    (void)state;
+    uint32_t m;
+    struct data *d = with(named, &m);
+    uint64_t total = address_of(data_module_image(d, m), "total"), align, at = 0x7f0000000000;
+    uint64_t bytes = data_thread_bytes(data_module_image(d, m), &align);
+    assert_true(bytes >= total + 32 && align && at % align == 0);
+    data_allocate(d, DATA_LAYER_HEAP, at, bytes + 8, NULL, 0);
+    data_thread_block(d, m, at);
+    expect(d, at + total, DATA_THREAD, "total");
+    expect(d, at + bytes, DATA_HEAP, "allocated by unknown code");
+    assert_int_equal(data_lost(d)->overlaps, 0);
+    data_release(d, DATA_LAYER_HEAP, at);
+    assert_int_equal(data_object_at(d, at + total), 0);
+    assert_int_equal(data_lost(d)->frees, 0);
+    data_allocate(d, DATA_LAYER_HEAP, at, bytes, NULL, 0); /* again, for another one */
+    expect(d, at + total, DATA_HEAP, "allocated by unknown code");
+    data_free(d);
+}
+
 /* As elf/dl-tls.c of glibc does; the second leaves a hole that the third fits into. */
 static void thread_locals_lie_below_the_base(void **state)
 {
@@ -204,6 +226,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(sections_hold_the_rest),
         cmocka_unit_test(stripped_files_have_sections),
         cmocka_unit_test(threads_have_their_own),
+        cmocka_unit_test(thread_locals_lie_in_blocks),
         cmocka_unit_test(thread_locals_lie_below_the_base),
         cmocka_unit_test(files_that_cannot_be_read_are_refused),
         cmocka_unit_test(places_have_lines),
