@@ -70,7 +70,8 @@ struct rewrite_options {
     bool filter_two;      /* likewise, in one of two ways or more: nor those that change the order of the last two lines
                              alone. With a filter of lines of 64 bytes or more; not with sets */
     bool filter_threads;  /* likewise, in caches that each thread has for itself, which take lines from each other: what
-                             another one's reference may have changed is told. With `threads`, not with filter_two */
+                             another one's reference may have changed is told. With `threads`; with filter_two under
+                             LRU alone */
     struct rewrite_sets sets;
     bool clocks_in_line;  /* relocatable objects: see rewrite_relocatable_options */
     bool samples;         /* REWRITE_REFERENCES: references are told only while a sample is taken (wire/stream.h) */
