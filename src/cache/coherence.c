@@ -22,14 +22,12 @@ struct loss {          /* a thread that lost a block to another's write */
     uint8_t thread, by_thread;
     bool is_missed, is_true; /* since it was taken, for the line's counts */
 };
-struct side {
-    struct cache_party side;
-    uint32_t next;
-};
 struct block { /* that some thread lost */
     uint64_t number, true_misses, false_misses, unlisted;
-    uint32_t loss, side; /* the first; NONE */
-    uint32_t sides;
+    uint32_t loss; /* the first; NONE */
+    uint32_t side_count;
+    uint8_t marks[SIDES_MAX];  /* of its sides, by which most others are told from them where they stand */
+    uint32_t sides[SIDES_MAX]; /* among all */
 };
 
 enum { STRETCH_SHIFT = 6, STRETCH = 1 << STRETCH_SHIFT, RECENT = 1 << 12 };
@@ -52,7 +50,7 @@ struct coherence {
     struct recent recent[RECENT]; /* by the low bits of their numbers */
     VEC(struct block) blocks;
     VEC(struct loss) losses;
-    VEC(struct side) sides;
+    VEC(struct cache_party) sides;
     VEC(struct pending) pending;
     uint32_t free_pending;
 };
@@ -105,7 +103,7 @@ static struct block *block_of(struct coherence *k, uint64_t number)
 
 static struct block *add_block(struct coherence *k, uint64_t number)
 {
-    struct block fresh = {.number = number, .loss = NONE, .side = NONE};
+    struct block fresh = {.number = number, .loss = NONE};
     uint32_t at = lost_number(k, number);
     if (at)
         return &k->blocks.data[at - 1];
@@ -145,21 +143,30 @@ static uint64_t part_of(const struct coherence *k, const struct cache_ref *r, ui
 
 /* ---- sides ---- */
 
+static uint8_t mark_of(unsigned thread, uint32_t cell)
+{
+    return (uint8_t)(((uint64_t)cell << 8 | thread) * 0x9e3779b97f4a7c15u >> 56);
+}
+
 /* NULL: more than are kept. */
 static struct cache_party *side_of(struct coherence *k, struct block *b, unsigned thread, uint32_t cell)
 {
-    struct side fresh = {.side = {.cell = cell, .thread = thread}, .next = b->side};
-    for (uint32_t i = b->side; i != NONE; i = k->sides.data[i].next)
-        if (k->sides.data[i].side.thread == thread && k->sides.data[i].side.cell == cell)
-            return &k->sides.data[i].side;
-    if (b->sides == SIDES_MAX) {
+    struct cache_party fresh = {.cell = cell, .thread = thread};
+    uint8_t mark = mark_of(thread, cell);
+    for (uint32_t i = 0; i < b->side_count; i++) {
+        struct cache_party *s = &k->sides.data[b->sides[i]];
+        if (b->marks[i] == mark && s->thread == thread && s->cell == cell)
+            return s;
+    }
+    if (b->side_count == SIDES_MAX) {
         b->unlisted++;
         return NULL;
     }
-    b->sides++;
-    b->side = (uint32_t)k->sides.len;
+    uint32_t number = (uint32_t)k->sides.len;
+    b->marks[b->side_count] = mark;
+    b->sides[b->side_count++] = number;
     VEC_PUSH(&k->sides, fresh);
-    return &k->sides.data[b->side].side;
+    return &k->sides.data[number];
 }
 
 static void count_sides(struct coherence *k, struct block *b, const struct loss *lost, const struct visit *v)
@@ -176,7 +183,7 @@ static void count_sides(struct coherence *k, struct block *b, const struct loss 
 
 static void note_touch(struct coherence *k, struct block *b, const struct visit *v, uint64_t part)
 {
-    struct cache_party *s = b->side == NONE ? NULL : side_of(k, b, v->thread, v->cell);
+    struct cache_party *s = b->side_count ? side_of(k, b, v->thread, v->cell) : NULL;
     if (!s)
         return;
     s->read |= v->stores && !v->is_modify ? 0 : part;
@@ -486,10 +493,10 @@ static int by_weight(const void *a, const void *b)
 
 static void give_line(const struct coherence *k, const struct block *b, struct arena *a, struct cache_shared_line *out)
 {
-    struct cache_party *sides = ARENA_ARRAY(a, struct cache_party, b->sides);
+    struct cache_party *sides = ARENA_ARRAY(a, struct cache_party, b->side_count + 1);
     *out = (struct cache_shared_line){b->number << k->shift, b->true_misses, b->false_misses, sides, 0, b->unlisted};
-    for (uint32_t i = b->side; i != NONE; i = k->sides.data[i].next)
-        sides[out->side_count++] = k->sides.data[i].side;
+    for (uint32_t i = 0; i < b->side_count; i++)
+        sides[out->side_count++] = k->sides.data[b->sides[i]];
     qsort(sides, out->side_count, sizeof *sides, by_weight);
 }
 

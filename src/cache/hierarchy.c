@@ -312,11 +312,23 @@ static void reach_all(struct cache *c, int at, const struct cache_ref *r, struct
         reach(c, at, line << shift, v->stores, v);
 }
 
-/* Among several threads: whether a hit of it in the first level may concern another one. A dirty line is no other's. */
-static bool concerns_others(const struct cache *c, const struct level *l, const struct cache_ref *r,
-                            bool is_clean_write)
+static struct visit visit_of(const struct cache_ref *r, enum cache_kind kind, bool stores)
 {
-    return is_clean_write || !l->is_coherent || (c->with_causes && coherence_watches(c->coherence, r->address));
+    return (struct visit){.ref = r,
+                          .kind = kind,
+                          .stores = stores,
+                          .is_modify = r->kind == CACHE_MODIFY,
+                          .cell = r->cell,
+                          .thread = r->thread};
+}
+
+/* A hit of a line that some thread has lost: nothing else of it concerns others. A dirty line is no other's. */
+static void use_watched(struct cache *c, const struct cache_ref *r, bool stores)
+{
+    struct visit v = visit_of(r, stores && r->kind != CACHE_MODIFY ? CACHE_WRITE : CACHE_READ, stores);
+    if (stores)
+        coherence_write(c, &v);
+    coherence_use(c, &v);
 }
 
 /* Most references hit the first level, and most of those the line of their set that was used last. *lacks: it was
@@ -333,7 +345,7 @@ INLINED bool is_hit(struct cache *c, struct level *l, const struct cache_ref *r,
     lines_entry *set = &lines->entries[first], key = lines_entry_of(line);
     uint32_t way = lines_is(set[0], key) ? 0 : lines_way(lines, set, key);
     *lacks = way == LINES_NONE;
-    if (*lacks || (threads && c->coherence && concerns_others(c, l, r, stores && !(set[way] & LINES_DIRTY))))
+    if (*lacks || (threads && c->coherence && (!l->is_coherent || (stores && !(set[way] & LINES_DIRTY)))))
         return false;
     if (way)
         lines_bring_forward(lines, first, way, set[way], causes ? lines->marks[first + way] : 0);
@@ -343,6 +355,8 @@ INLINED bool is_hit(struct cache *c, struct level *l, const struct cache_ref *r,
         causes_use(b->causes, lines->marks[first], true);
         tally_count_reference(&l->tally, r->cell);
     }
+    if (threads && c->coherence && causes && coherence_watches(c->coherence, r->address))
+        use_watched(c, r, stores);
     return true;
 }
 
@@ -350,10 +364,8 @@ INLINED bool is_hit(struct cache *c, struct level *l, const struct cache_ref *r,
 static unsigned run_one(struct cache *c, int at, const struct cache_ref *r, enum cache_kind kind, bool stores,
                         bool lacks)
 {
-    struct visit v = {.ref = r, .kind = kind, .stores = stores, .is_modify = r->kind == CACHE_MODIFY};
+    struct visit v = visit_of(r, kind, stores);
     v.lacks = (unsigned)lacks << at;
-    v.cell = r->cell;
-    v.thread = r->thread;
     if (c->coherence && stores)
         coherence_write(c, &v);
     reach_all(c, at, r, &v);

@@ -100,7 +100,7 @@ struct cmd_args {
     const char *link;                                     /* of ld */
     const char *tool;                                     /* likewise; of ld-report */
     unsigned overhead;                                    /* of ld-report */
-    bool clocks, leaves;                                  /* of ld */
+    bool clocks, leaves, sample_short;                    /* of ld */
     uint64_t windows_count, window_size, windows_at_once; /* of ld-report */
     bool private_memory;                                  /* of ld */
     const char *counted;                                  /* promote: the program that was counted; NULL none */
@@ -120,10 +120,10 @@ struct cmd_args {
     bool analyser;   /* of monster run too */
     bool is_virtual; /* of monster run, and the next two */
     struct cmd_texts programs;
-    const char *maps, *place;
+    const char *maps, *place, *marks;
     unsigned of;
     const char *disk;                           /* of monster run */
-    bool calls;                                 /* likewise */
+    bool calls, variables;                      /* likewise */
     const char *kernel, *figure, *profile;      /* of monster prepare and report */
     const char *order, *references;             /* of monster report */
     unsigned linker;                            /* enum monster_linker; of export the same, without bfd */

@@ -71,35 +71,48 @@ static void see_stack(struct data *d, const struct line *l, uint64_t below)
     data_map(d, &(struct data_map){lo, l->hi - lo, DATA_STACK, "stack", NULL, 0});
 }
 
-static uint64_t step_from(const struct data *d, uint64_t address)
+/* Where what begins there ends at the latest that is all alike; is it known? A granule that holds several is. */
+static uint64_t step_from(const struct data *d, uint64_t address, bool *is_known)
 {
-    bool is_whole = !(d->root[address >> DATA_CHUNK] & 1);
-    return ALIGN_UP(address + 1, is_whole ? 1ull << DATA_CHUNK : 1ull << DATA_PAGE);
+    uintptr_t e = d->root[address >> DATA_CHUNK];
+    uint64_t block = e >> 1, step = 1ull << DATA_CHUNK;
+    if (e & 1) {
+        const struct data_chunk *c = (const struct data_chunk *)(e & ~(uintptr_t)1);
+        block = c->page[address >> DATA_PAGE & (ARRAY_LEN(c->page) - 1)];
+        step = 1ull << DATA_PAGE;
+        if (block & DATA_SPLIT) {
+            block = c->granule[address >> DATA_GRANULE & ((1u << (DATA_CHUNK - DATA_GRANULE)) - 1)];
+            step = 1ull << DATA_GRANULE;
+        }
+    }
+    *is_known = block != 0;
+    return ALIGN_UP(address + 1, step);
 }
 
-/* Pages of which nothing is known. What is allocated, or has a name, stays: mappings that adjoin are one for the
+/* That of which nothing is known. What is allocated, or has a name, stays: mappings that adjoin are one for the
  * kernel.
  */
 static void see_unknown(struct data *d, const struct line *l, const char *name)
 {
-    for (uint64_t lo = l->lo, hi; lo < l->hi && !(l->hi >> 47); lo = hi) {
-        bool is_known = data_object_at(d, lo) != 0;
-        for (hi = step_from(d, lo); hi < l->hi && (data_object_at(d, hi) != 0) == is_known;)
-            hi = step_from(d, hi);
+    if (l->hi >> 47)
+        return;
+    bool is_known, next_known;
+    for (uint64_t lo = l->lo, hi, next; lo < l->hi; lo = hi) {
+        hi = step_from(d, lo, &is_known);
+        while (hi < l->hi && (next = step_from(d, hi, &next_known), next_known == is_known))
+            hi = next;
         hi = min_u64(hi, l->hi);
         if (!is_known)
             data_map(d, &(struct data_map){lo, hi - lo, DATA_MAPPING, name, NULL, 0});
     }
 }
 
-/* The program may be ahead of what it has told: calls that come later then say a lower end first. */
+/* The program may be ahead of what it has told: calls that come later then say a lower end first. What it allocated
+ * before anybody looked lies there already. */
 static void see_heap(struct data *d, const struct line *l, bool is_known)
 {
-    uint64_t end = d->own->break_end;
-    if (!is_known)
-        data_map(d, &(struct data_map){l->lo, l->hi - l->lo, DATA_MAPPING, "break", NULL, 0});
-    else if (end > l->lo && end < l->hi)
-        see_unknown(d, &(struct line){.lo = end, .hi = l->hi}, "break");
+    uint64_t end = d->own->break_end, new_from = end > l->lo ? end : l->hi;
+    see_unknown(d, &(struct line){.lo = is_known ? new_from : l->lo, .hi = l->hi}, "break");
     d->own->break_end = l->hi;
 }
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Where the functions of files are: lines "module PATH", "code ADDRESS OFFSET BYTES" and "function ADDRESS NAME", with
- * addresses as in the file. */
+ * Where the functions of files are: lines "module PATH", "key KEY" (which file of that path it is), "code ADDRESS
+ * OFFSET BYTES" and "function ADDRESS NAME", with addresses as in the file. */
 #include "guest/guest.h"
 
 #include <elf.h>
@@ -68,7 +68,7 @@ static int put_module(FILE *f, const char *path)
     struct image *img;
     if (image_open(path, &img) < 0)
         return -1;
-    fprintf(f, "module %s\n", path);
+    fprintf(f, "module %s\nkey %s\n", path, img->key);
     for (size_t i = 0; i < img->segment_count; i++) {
         const struct image_segment *s = &img->segments[i];
         if (s->type == PT_LOAD && s->flags & PF_X)

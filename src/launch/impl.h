@@ -327,6 +327,7 @@ struct references_area {
     bool is_in;                    /* a sample: what comes next */
     struct references_cut cuts[2]; /* what comes later, in order */
     unsigned cut_count;
+    uint64_t put, put_seen; /* where its next entry went when it was looked at, and the time stamp of the first such look */
     int64_t given; /* references of the sample that runs; 0: it has not begun here */
     uint64_t told; /* in those before */
 };
@@ -341,6 +342,7 @@ struct references {
     uint64_t lost;
     bool is_broken, is_running;
     double looked_s; /* for processes that are over */
+    uint64_t looked; /* for threads that wait; time stamp */
     pthread_t thread;
     atomic_bool ends;
     atomic_int pid;                    /* of the program's process; 0: not there yet */
@@ -349,6 +351,9 @@ struct references {
 };
 bool references_take_chunk(struct references *s, uint32_t area); /* one that is full; false: it has none */
 void references_take_rest(struct references *s, uint32_t area);  /* the chunk that was begun last; no more comes */
+/* Of the chunk that was begun last what is made for certain, which was before that time stamp: all but the last entry.
+ * (Of what the handler of a signal interrupted an entry may be lost.) */
+void references_take_made(struct references *s, uint32_t area, uint64_t until);
 /* ended.c, of processes that are followed: */
 void references_see_begin(struct references *s, uint32_t area); /* the area's first chunk is full: its thread waits */
 void references_see_ends(struct references *s);                 /* some times a second */

@@ -17,6 +17,7 @@
 #include "launch/impl.h"
 
 enum { NAP_NS = 50000000, SHORT_NAP_NS = 500000 };
+enum { LOOK_TICKS = 5000000, IDLE_TICKS = 20000000 }; /* some 2 and 8 ms */
 
 static long futex(const void *at, int op, uint32_t value, const struct timespec *limit)
 {
@@ -218,6 +219,60 @@ void references_take_rest(struct references *s, uint32_t area)
                          w->put - w->start);
 }
 
+/* ---- chunks that are begun ---- */
+
+/* Of the entries from there up to `put`, where those end that are made for certain: the last one may be under way. */
+static uint64_t end_of_made(const struct wire_stream *w, uint64_t at, uint64_t put)
+{
+    uint64_t made = at;
+    for (uint64_t next = at; next < put; at = next) {
+        const struct wire_entry *e = (const struct wire_entry *)(const void *)((const char *)w + at);
+        made = at;
+        next = at + (1 + (wire_is_event(e) ? wire_event_entries(e) : 0)) * sizeof *e;
+    }
+    return made;
+}
+
+void references_take_made(struct references *s, uint32_t area, uint64_t until)
+{
+    struct references_area *a = &s->areas[area];
+    const struct wire_stream *w = a->stream;
+    uint64_t at = chunk_at(a->taken), put = w ? __atomic_load_n(&w->put, __ATOMIC_ACQUIRE) - WIRE_STREAM_VADDR : 0;
+    if (!w || !a->taken || w->drops || __atomic_load_n(&w->filled, __ATOMIC_ACQUIRE) != a->taken)
+        return;
+    if (put <= at + a->taken_bytes || put - at > WIRE_CHUNK_BYTES)
+        return;
+    uint64_t to = end_of_made(w, at + a->taken_bytes, put) - at;
+    if (to <= a->taken_bytes)
+        return;
+    references_hand_over(s, area, &(struct wire_chunk){w->begin, until, 0, w->thread, w->fs, 0}, to);
+    a->since = max_u64(a->since, until);
+}
+
+/* Of a thread that tells no more for a while, or is gone: else it would come behind what others tell of it later, as
+ * that they give back what it allocated. */
+static void take_of_waiting(struct references *s, uint32_t area, uint64_t now)
+{
+    struct references_area *a = &s->areas[area];
+    uint64_t put = a->stream ? __atomic_load_n(&a->stream->put, __ATOMIC_ACQUIRE) : 0;
+    if (put != a->put) {
+        a->put = put;
+        a->put_seen = now;
+    } else if (now - a->put_seen > IDLE_TICKS) {
+        references_take_made(s, area, a->put_seen);
+    }
+}
+
+static void take_of_all_waiting(struct references *s)
+{
+    uint64_t now = __builtin_ia32_rdtsc();
+    if (s->area_count < 2 || now - s->looked < LOOK_TICKS)
+        return;
+    s->looked = now;
+    for (uint32_t area = 0; area < s->area_count; area++)
+        take_of_waiting(s, area, now);
+}
+
 /* ---- the thread ---- */
 
 /* In turn, so that no area waits long. */
@@ -227,6 +282,7 @@ bool references_go_round(struct references *s)
     see_areas(s);
     for (uint32_t area = 0; area < s->area_count; area++)
         any |= references_take_chunk(s, area);
+    take_of_all_waiting(s);
     references_see_ends(s);
     s->counters->header->streams.heartbeat++;
     return any;

@@ -108,7 +108,8 @@ struct ld_tally {
     struct strbuf left;          /* a line each: what was taken over as it is, and why */
 };
 struct ld_link {
-    bool all_blocks; /* as in rewrite_relocatable_options */
+    bool all_blocks;    /* as in rewrite_relocatable_options */
+    bool samples_short; /* clocks: of calls that take no longer than looking at the clock some are timed */
     const struct ld_tool *tool;
     const char *linker;                /* to be executed */
     const char *const *args;           /* its arguments, without its name, NULL-terminated */
@@ -331,11 +332,14 @@ struct ld_timed {              /* a function */
     uint64_t address, end;
     uint64_t calls;
     double self_s, all_s; /* all: what it calls too; of one that calls itself, in whatever way, its outermost calls */
+    double error_s;       /* of self_s, where calls are sampled: it is as likely as 95 in 100 that it is off by less */
+    bool all_is_most;     /* where calls are sampled: it called itself, and all_s may hold some time twice */
 };
 struct ld_timed_arc {
     uint32_t caller, callee; /* among functions; caller LD_ELSEWHERE: code that is not timed */
-    uint64_t calls;
-    double self_s, all_s; /* of the callee in these calls; all: nested ones again */
+    uint64_t calls, timed;   /* timed: of them */
+    double self_s, all_s;    /* of the callee in these calls; all: nested ones again */
+    double error_s;          /* as in ld_timed */
 };
 struct ld_clocks {
     struct arena *arena;
@@ -343,6 +347,7 @@ struct ld_clocks {
     VEC(struct ld_timed_arc) arcs;  /* by callee, then all_s */
     size_t files;
     uint64_t lost;                /* calls for which there was no room */
+    bool is_sampled;              /* not all calls of short functions were timed */
     double wall_s;                /* of all processes, from begin to end */
     double pair_s, pair_inside_s; /* what looking at the clock takes for a call, and what of it is between */
 };

@@ -204,6 +204,7 @@ static void take_members(struct job *j)
         if (j->inputs.data[i].is_archive && !is_of_c(j->inputs.data[i].in->path))
             take_whole(j, &j->inputs.data[i]);
     j->opt.locked = may_have_threads(j) || j->has_intermediate;
+    j->opt.clocks_in_line = j->l->samples_short && !j->opt.locked;
     j->tally->is_seen = j->schedule.is_seen = !j->l->is_private && may_be_seen(j);
     take_of(j, true);
 }
@@ -234,6 +235,7 @@ static void make_id(struct job *j)
 {
     struct strbuf all = {0};
     rewrite_relocatable_options_put(&j->opt, &all);
+    str_puts(&all, j->l->samples_short ? " sampled" : "");
     for (size_t i = 0; i < j->inputs.len; i++) {
         const struct ld_file *f = &j->inputs.data[i];
         str_printf(&all, "|%s", f->same ? f->same->hash : f->hash);
@@ -254,7 +256,8 @@ static const char *put_counts(struct job *j)
     struct wire_link link;
     memcpy(&link, note, sizeof link);
     link.tool = j->l->tool->id;
-    link.is_shared = j->line.is_shared;
+    link.flags = (j->line.is_shared ? WIRE_LINK_SHARED : 0) | (j->l->samples_short ? WIRE_LINK_SAMPLE_SHORT : 0) |
+                 (j->opt.clocks_in_line ? WIRE_LINK_IN_LINE : 0);
     memcpy(link.id, j->id, WIRE_LINK_ID);
     snprintf(link.extension, sizeof link.extension, "%s", j->l->tool->extension);
     snprintf(link.name, sizeof link.name, "%s", file_base_name(j->line.output));

@@ -253,7 +253,7 @@ __attribute__((visibility("hidden"))) void tool_begin(const volatile struct wire
     table_begin(&arcs, WIRE_TABLE_ARCS, ARCS_BITS);
     table_begin(&samples, WIRE_TABLE_SAMPLES, SAMPLES_BITS);
     table_begin(&slots, WIRE_TABLE_SLOTS, SLOTS_BITS);
-    if (!note->is_shared) /* of several files in a process one samples, which is never unloaded */
+    if (!(note->flags & WIRE_LINK_SHARED)) /* of several files in a process one samples, which is never unloaded */
         begin_samples();
 }
 

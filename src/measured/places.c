@@ -6,6 +6,7 @@
  */
 #include "measured/measured.h"
 
+#include <math.h>
 #include <stdlib.h>
 
 #define DEBUG_ROOT "/usr/lib/debug"
@@ -196,7 +197,9 @@ static struct prof_line *line_of(struct join *j, struct line_sums *s, const stru
     if (!map_get(&s->by_place, key, &at)) {
         at = s->v.len;
         map_put(&s->by_place, key, at);
-        VEC_PUSH(&s->v, ((struct prof_line){.file = join_file_name(j, row->file), .line = row->line}));
+        VEC_PUSH(&s->v,
+                 ((struct prof_line){
+                     .file = join_file_name(j, row->file), .line = row->line, .actual_s = NAN, .memory_s = NAN}));
     }
     return &s->v.data[at];
 }

@@ -240,24 +240,36 @@ static void put_mix(const struct painter *p)
     str_puts(p->out, "\n  nops: padding and endbr64. Those of delay slots: none, since x86 has no delay slots.\n");
 }
 
+static void put_pages(const struct painter *p)
+{
+    for (size_t i = 0; i < p->count; i++) {
+        str_puts(p->out, i ? "\n" : "");
+        monster_put_pages(p->r[i], p->out);
+    }
+}
+
 static const struct {
     const char *name;
     bool needs_machine;
     void (*put)(const struct painter *p);
 } figures[] = {
-    {"4", true, put_time},   {"5", true, put_phases},      {"6", true, put_regions},
-    {"7", true, put_cpi},    {"8", true, put_region_cpi},  {"9", true, put_stalls},
-    {"10", true, put_reads}, {"misses", true, put_misses}, {"table1", false, put_mix},
+    {"4", true, put_time},       {"5", true, put_phases}, {"6", true, put_regions}, {"7", true, put_cpi},
+    {"8", true, put_region_cpi}, {"9", true, put_stalls}, {"10", true, put_reads},  {"misses", true, put_misses},
+    {"table1", false, put_mix},  {"13", true, put_pages},
 };
 
 static int check(const char *which, size_t figure, struct monster_result *const *r, size_t count)
 {
     if (figure == ARRAY_LEN(figures))
-        return diag_error("there is no figure '%s'; there are 4 to 10, table1 and misses", which);
+        return diag_error("there is no figure '%s'; there are 4 to 10, 13, table1 and misses", which);
     for (size_t i = 0; i < count && figures[figure].needs_machine; i++)
         if (!r[i]->machine)
             return diag_error("%s: figure %s needs cycles: make it with monster run --model MACHINE", r[i]->path,
                               which);
+    for (size_t i = 0; i < count && figures[figure].put == put_pages; i++)
+        if (!r[i]->pages.len)
+            return diag_error("%s: figure 13 needs policies of mapping pages: make it with monster run --maps LIST",
+                              r[i]->path);
     return 0;
 }
 

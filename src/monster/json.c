@@ -247,6 +247,56 @@ static void put_maps(struct json *j, const struct monster_result *r)
     json_array_end(j);
 }
 
+static void put_variables(struct json *j, const struct monster_result *r)
+{
+    json_array(j, "variables");
+    for (size_t i = 0; i < r->variables.len; i++) {
+        const struct monster_variable *v = &r->variables.data[i];
+        json_object(j, NULL);
+        json_str(j, "name", v->name);
+        json_hex(j, "address", v->address);
+        json_u64(j, "bytes", v->bytes);
+        json_u64(j, "uses", v->uses);
+        json_u64(j, "misses", v->misses);
+        json_object_end(j);
+    }
+    json_array_end(j);
+}
+
+static void put_side(struct json *j, const struct monster_page *p, unsigned side)
+{
+    char shades[WIRE_PAGE_PARTS + 1] = {0};
+    for (unsigned i = 0; i < WIRE_PAGE_PARTS; i++)
+        shades[i] = (char)('0' + p->shade[side][i]);
+    json_object(j, monster_side_names[side]);
+    json_u64(j, "uses", monster_page_uses(p, side));
+    if (p->number[side])
+        json_u64(j, "number", p->number[side]);
+    else
+        json_null(j, "number");
+    json_str(j, "shades", shades);
+    json_object_end(j);
+}
+
+static void put_pages(struct json *j, const struct monster_result *r)
+{
+    json_array(j, "pages");
+    for (size_t i = 0; i < r->pages.len; i++) {
+        const struct monster_page *p = &r->pages.data[i];
+        json_object(j, NULL);
+        json_str(j, "program", p->program);
+        json_hex(j, "address", p->address);
+        for (unsigned side = 0; side < MONSTER_SIDES; side++)
+            put_side(j, p, side);
+        json_array(j, "bins");
+        for (size_t k = 0; k < r->maps.len; k++)
+            json_u64(j, NULL, p->bins[k]);
+        json_array_end(j);
+        json_object_end(j);
+    }
+    json_array_end(j);
+}
+
 static void put_functions(struct json *j, const struct monster_result *r)
 {
     json_array(j, "functions");
@@ -293,6 +343,8 @@ void monster_put_json(const struct monster_result *r, struct strbuf *out)
     put_regions(&j, r, &s);
     put_processes(&j, r);
     put_maps(&j, r);
+    put_pages(&j, r);
+    put_variables(&j, r);
     put_programs(&j, r);
     put_functions(&j, r);
     put_calls(&j, r);

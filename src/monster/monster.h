@@ -54,9 +54,40 @@ struct monster_map { /* a policy of mapping pages, and the misses of the nearest
     uint64_t misses[MONSTER_MODE_COUNT][3]; /* fetches by lines, reads, writes */
     uint64_t bins;
 };
+enum { MONSTER_DATA, MONSTER_CODE, MONSTER_SIDES };
+extern const char *const monster_side_names[MONSTER_SIDES]; /* "data", "code" */
+struct monster_page { /* of a program, by the name of its processes, or a frame of the kernel's own: "kernel" */
+    const char *program;
+    uint64_t address;
+    uint64_t of[MONSTER_SIDES][WIRE_PAGE_PARTS]; /* references; of code instructions */
+    uint32_t number[MONSTER_SIDES];              /* of its program's pages in the order of use, from 1 on; 0: unused */
+    uint8_t shade[MONSTER_SIDES][WIRE_PAGE_PARTS];
+    const uint32_t *bins; /* by policy, in the order of maps */
+};
+struct monster_variable {                  /* of the kernel */
+    uint64_t address, bytes, uses, misses; /* misses: of the nearest caches */
+    const char *name;
+};
+struct monster_follow { /* of the variables: how often the one was reached next after the other */
+    uint32_t from, to;
+    uint64_t count;
+};
 struct monster_call {        /* of one function by another, or a jump to its begin */
     uint32_t caller, callee; /* of the functions */
     uint64_t count;
+};
+struct monster_executed { /* a stretch of code, from instruction to instruction */
+    uint64_t address, bytes, count;
+};
+struct monster_stalled { /* an instruction, and what it waited */
+    uint64_t address;
+    uint64_t stalls[WIRE_STALL_COUNT]; /* cycles */
+};
+struct monster_code { /* of user code, with a machine: what was executed where in a file; by address */
+    const char *path;
+    const char *key; /* image.key of the file that ran */
+    VEC(struct monster_executed) executed;
+    VEC(struct monster_stalled) stalled;
 };
 struct monster_result {
     struct arena *arena;
@@ -77,8 +108,14 @@ struct monster_result {
     VEC(struct monster_function) functions;
     VEC(struct monster_program) programs;
     VEC(struct monster_map) maps;
+    VEC(struct monster_page) pages;
     bool has_calls; /* they were counted */
     VEC(struct monster_call) calls;
+    bool has_variables; /* they were counted */
+    VEC(struct monster_variable) variables;
+    VEC(struct monster_follow) follows;
+    uint64_t data_cache; /* as code_cache */
+    VEC(struct monster_code) codes;
 };
 /* Of a file. NULL after one line: it is not there, no result of ours, not whole. */
 struct monster_result *monster_read(const char *path);
@@ -119,7 +156,7 @@ uint64_t monster_stalls(const uint64_t of[WIRE_COLUMN_COUNT]);
 
 void monster_put_text(const struct monster_result *r, size_t top, struct strbuf *out);
 void monster_put_json(const struct monster_result *r, struct strbuf *out);
-/* A figure of the paper, "4" to "10", or "table1", of results beside each other. 0, or -1 after one line: no such
+/* A figure of the paper, "4" to "10", "13", or "table1", of results beside each other. 0, or -1 after one line: no such
  * figure, or the results lack what it needs. */
 int monster_put_figure(const char *which, struct monster_result *const *r, size_t count, struct strbuf *out);
 
@@ -130,11 +167,25 @@ int monster_put_figure(const char *which, struct monster_result *const *r, size_
 struct prof_result;
 struct prof_result *monster_profile(const struct monster_result *r);
 
+/* ---- pages.c ---- */
+
+void monster_mark_pages(struct monster_result *r); /* fills numbers and shades */
+uint64_t monster_page_uses(const struct monster_page *p, unsigned side);
+/* What uses that bin with a policy, most first; room for all pages is the caller's. Returns how many. */
+size_t monster_pages_in(const struct monster_result *r, size_t policy, uint64_t bin, unsigned side,
+                        struct monster_page **out);
+/* As the plugin reads them. */
+void monster_put_marks(const struct monster_result *r, struct strbuf *out);
+/* Figure 13, of each policy. */
+void monster_put_pages(const struct monster_result *r, struct strbuf *out);
+
 /* ---- order.c ---- */
 
 /* Of functions of `path` ("kernel", or as their module), by the weighted call graph: out[i] is which of the functions
  * comes i-th. Returns how many; room for all functions is the caller's. */
 size_t monster_order(const struct monster_result *r, const char *path, uint32_t *out);
+/* Of the kernel's variables, by which is reached after which. Likewise. */
+size_t monster_order_variables(const struct monster_result *r, uint32_t *out);
 enum monster_linker { MONSTER_LLD, MONSTER_GOLD, MONSTER_BFD };
 /* As a file for that linker, of the functions of a program: its path or name, or "kernel". 0, or -1 after one line: no
  * calls were counted, there is no such program, it has no symbols. */
@@ -157,12 +208,14 @@ struct monster_options {
     const char *const *programs; /* of state machines: files, or names of those that are built in */
     size_t program_count;
     const char *maps;   /* policies of mapping pages, with commas; NULL: none */
+    const char *marks;  /* result whose pages mark those of this run, for policies shade and number; NULL: none */
     const char *place;  /* result whose calls place the kernel's functions, of policies with +place; NULL: none */
     bool analyser;      /* with the limits of 1992 */
     uint64_t memory_mb; /* 0: as much as the files need, and 512 */
     double limit_s;     /* 0: 600 */
     bool is_virtual, user_only, kernel_only;
     bool calls;                                   /* who calls whom is counted too */
+    bool variables;                               /* and how the kernel's variables are reached */
     bool has_disk;                                /* all files are on it, and it is cold */
     double disk_ms /* of a request */, disk_mb_s; /* 0: at once */
 };

@@ -108,6 +108,22 @@ size_t monster_order(const struct monster_result *r, const char *path, uint32_t 
     return n;
 }
 
+size_t monster_order_variables(const struct monster_result *r, uint32_t *out)
+{
+    VEC(struct order_node) nodes = {0};
+    VEC(struct order_arc) arcs = {0};
+    for (size_t i = 0; i < r->variables.len; i++)
+        VEC_PUSH(&nodes, ((struct order_node){r->variables.data[i].uses, r->variables.data[i].bytes}));
+    for (size_t i = 0; i < r->follows.len; i++) {
+        const struct monster_follow *f = &r->follows.data[i];
+        VEC_PUSH(&arcs, ((struct order_arc){f->from, f->to, f->count}));
+    }
+    order_nodes(nodes.data, nodes.len, arcs.data, arcs.len, r->data_cache ? r->data_cache : USUAL_CACHE, out);
+    VEC_FREE(&nodes);
+    VEC_FREE(&arcs);
+    return r->variables.len;
+}
+
 /* ---- as text ---- */
 
 /* One that a linker knows: not made up of an address in an unwind table. */

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  * The result of a guest with a described machine as a profile: functions of the kernel and of programs as procedures in
- * one list. Both times are the model's own, so their intervals are points: the ideal one is what the function takes if
- * it waits for floating point only, the actual one has all stalls. The idle loop is no procedure: with halts it is a
- * stall of its own. Idle seconds are the guest's clock. */
+ * one list, with the loops of programs and their source lines where their files tell (code.c). Both times are the
+ * model's own, so their intervals are points: the ideal one is what the function takes if it waits for floating point
+ * only, the actual one has all stalls. The idle loop is no procedure: with halts it is a stall of its own. Idle seconds
+ * are the guest's clock. */
 #include <math.h>
 #include <stdlib.h>
 
@@ -19,6 +20,7 @@ struct maker {
     double second; /* cycles; NAN: the description has no clock */
     VEC(struct prof_module) modules;
     VEC(struct prof_stall) stalls;
+    struct monster_code_read code;
 };
 
 static struct prof_interval point(double x) { return (struct prof_interval){x, x, x}; }
@@ -34,27 +36,35 @@ static bool is_idle(const struct monster_function *f) { return f->is_kernel && m
 
 /* ---- objects ---- */
 
-static struct prof_object object_of(struct maker *m, const struct monster_function *f, double user_s)
+static void fill_times(struct maker *m, struct prof_object *o, const uint64_t *self, const uint64_t *incl)
+{
+    double actual = monster_cycles(m->from, self), ideal = ideal_cycles(m, self);
+    double actual_incl = monster_cycles(m->from, incl), ideal_incl = ideal_cycles(m, incl);
+    o->instructions = self[WIRE_INSTRUCTIONS];
+    o->instructions_incl = incl[WIRE_INSTRUCTIONS];
+    o->memory_ops = memory_ops(self);
+    o->memory_ops_incl = memory_ops(incl);
+    o->ideal_s = point(ideal / m->second);
+    o->ideal_incl_s = point(ideal_incl / m->second);
+    o->actual_s = point(actual / m->second);
+    o->actual_incl_s = point(actual_incl / m->second);
+    o->memory_s = point((actual - ideal) / m->second);
+    o->memory_incl_s = point((actual_incl - ideal_incl) / m->second);
+    o->ideal_method = o->actual_method = "simulated";
+    if (o->memory_ops)
+        o->extra_cycles_per_memory_op = (actual - ideal) / (double)o->memory_ops;
+    o->is_significant = o->memory_s.value > 0;
+}
+
+static struct prof_object procedure_of(struct maker *m, const struct monster_function *f)
 {
     struct prof_object o;
     memset(&o, 0, sizeof o);
     prof_row_unknown(PROF_ROW_OBJECT, &o);
-    double actual = monster_cycles(m->from, f->of), ideal = ideal_cycles(m, f->of);
     o.kind = PROF_PROCEDURE;
     o.module = *f->module ? keep(m, f->module) : NULL;
     o.function = keep(m, f->name);
     o.address = f->address;
-    o.instructions = o.instructions_incl = f->of[WIRE_INSTRUCTIONS];
-    o.memory_ops = o.memory_ops_incl = memory_ops(f->of);
-    o.ideal_s = o.ideal_incl_s = point(ideal / m->second);
-    o.actual_s = o.actual_incl_s = point(actual / m->second);
-    o.memory_s = o.memory_incl_s = point((actual - ideal) / m->second);
-    o.ideal_method = o.actual_method = "simulated";
-    if (!f->is_kernel)
-        o.without_s = point(user_s - o.memory_s.value);
-    if (o.memory_ops)
-        o.extra_cycles_per_memory_op = (actual - ideal) / (double)o.memory_ops;
-    o.is_significant = o.memory_s.value > 0;
     return o;
 }
 
@@ -67,8 +77,10 @@ static void add_stalls(struct maker *m, uint32_t object, bool is_kernel, const u
                                                       (double)of[WIRE_STALL_FETCH + i] / m->second}));
 }
 
-struct made { /* an object, and the function that it is of */
-    const struct monster_function *function;
+struct made {                /* an object */
+    uint32_t number, parent; /* among all that were made; ID_NONE: no parent */
+    bool is_kernel;
+    const uint64_t *self, *incl;
     struct prof_object object;
 };
 
@@ -78,28 +90,122 @@ static int by_memory(const void *a, const void *b)
     double p = x->object.memory_s.value, q = y->object.memory_s.value;
     if (p < q || p > q)
         return p < q ? 1 : -1;
-    return (x->function > y->function) - (x->function < y->function);
+    return (x->number > y->number) - (x->number < y->number);
+}
+
+struct made_list {
+    VEC(struct made) all;
+    uint32_t *of_function; /* by function: its number; ID_NONE */
+};
+
+static void make_procedures(struct maker *m, struct made_list *l)
+{
+    for (size_t i = 0; i < m->from->functions.len; i++) {
+        const struct monster_function *f = &m->from->functions.data[i];
+        l->of_function[i] = is_idle(f) ? ID_NONE : (uint32_t)l->all.len;
+        if (is_idle(f))
+            continue;
+        struct made made = {(uint32_t)l->all.len, ID_NONE, f->is_kernel, f->of, f->of, procedure_of(m, f)};
+        VEC_PUSH(&l->all, made);
+    }
+}
+
+static void place_procedures(const struct maker *m, struct made_list *l)
+{
+    for (size_t i = 0; i < m->code.procedures.len; i++) {
+        const struct monster_procedure *p = &m->code.procedures.data[i];
+        uint32_t number = l->of_function[p->function - m->from->functions.data];
+        if (number >= l->all.len) /* the idle loop, which is none */
+            continue;
+        struct prof_object *o = &l->all.data[number].object;
+        o->file = p->object.file;
+        o->line_first = p->object.line_first;
+        o->line_last = p->object.line_last;
+    }
+}
+
+/* What loops of their own have, their procedures have not. */
+static void make_loops(struct maker *m, struct made_list *l)
+{
+    size_t procedures = l->all.len;
+    for (size_t i = 0; i < m->code.loops.len; i++) {
+        const struct monster_loop *loop = &m->code.loops.data[i];
+        uint32_t own = l->of_function[loop->function - m->from->functions.data];
+        struct made made = {(uint32_t)l->all.len,
+                            loop->around ? (uint32_t)(procedures + loop->around - 1) : own,
+                            false,
+                            loop->self,
+                            loop->incl,
+                            loop->object};
+        VEC_PUSH(&l->all, made);
+        if (loop->around)
+            continue;
+        struct made *procedure = &l->all.data[own];
+        uint64_t *self = ARENA_ARRAY(m->to->arena, uint64_t, WIRE_COLUMN_COUNT);
+        memcpy(self, procedure->self, WIRE_COLUMN_COUNT * sizeof *self);
+        monster_columns_less(self, loop->incl);
+        procedure->self = self;
+    }
 }
 
 static void fill_objects(struct maker *m, double user_s)
 {
-    size_t n = 0;
-    struct made *list = xmalloc((m->from->functions.len + 1) * sizeof *list);
-    for (size_t i = 0; i < m->from->functions.len; i++) {
-        const struct monster_function *f = &m->from->functions.data[i];
-        if (!is_idle(f))
-            list[n++] = (struct made){f, object_of(m, f, user_s)};
-    }
-    qsort(list, n, sizeof *list, by_memory);
+    struct made_list l = {.of_function = xmalloc((m->from->functions.len + 1) * sizeof *l.of_function)};
+    make_procedures(m, &l);
+    place_procedures(m, &l);
+    make_loops(m, &l);
+    size_t n = l.all.len;
+    uint32_t *id = xmalloc((n + 1) * sizeof *id); /* by number */
+    for (size_t i = 0; i < n; i++)
+        fill_times(m, &l.all.data[i].object, l.all.data[i].self, l.all.data[i].incl);
+    if (n)
+        qsort(l.all.data, n, sizeof *l.all.data, by_memory);
     m->to->objects = ARENA_ARRAY(m->to->arena, struct prof_object, n + 1);
     m->to->object_count = n;
+    for (uint32_t i = 0; i < n; i++)
+        id[l.all.data[i].number] = i;
     for (uint32_t i = 0; i < n; i++) {
-        list[i].object.id = i;
-        list[i].object.memory_share = (double)list[i].object.memory_ops / (double)m->to->coverage.memory_ops;
-        m->to->objects[i] = list[i].object;
-        add_stalls(m, i, list[i].function->is_kernel, list[i].function->of);
+        struct made *made = &l.all.data[i];
+        made->object.id = i;
+        made->object.parent = made->parent == ID_NONE ? ID_NONE : id[made->parent];
+        made->object.memory_share = (double)made->object.memory_ops / (double)m->to->coverage.memory_ops;
+        if (!made->is_kernel)
+            made->object.without_s = point(user_s - made->object.memory_s.value);
+        m->to->objects[i] = made->object;
+        add_stalls(m, i, made->is_kernel, made->self);
     }
-    free(list);
+    free(l.of_function);
+    free(id);
+    VEC_FREE(&l.all);
+}
+
+/* ---- lines ---- */
+
+static int by_line(const void *a, const void *b)
+{
+    const struct prof_line *x = a, *y = b;
+    int by_file = strcmp(x->file, y->file);
+    return by_file ? by_file : (x->line > y->line) - (x->line < y->line);
+}
+
+static void fill_lines(struct maker *m)
+{
+    size_t n = m->code.lines.len;
+    m->to->lines = ARENA_ARRAY(m->to->arena, struct prof_line, n + 1);
+    m->to->line_count = n;
+    for (size_t i = 0; i < n; i++) {
+        const struct monster_line *l = &m->code.lines.data[i];
+        double actual = monster_cycles(m->from, l->of), ideal = ideal_cycles(m, l->of);
+        m->to->lines[i] = (struct prof_line){.file = l->file,
+                                             .line = l->line,
+                                             .instructions = l->of[WIRE_INSTRUCTIONS],
+                                             .memory_ops = memory_ops(l->of),
+                                             .samples = PROF_UNKNOWN,
+                                             .actual_s = actual / m->second,
+                                             .memory_s = (actual - ideal) / m->second};
+    }
+    if (n)
+        qsort(m->to->lines, n, sizeof *m->to->lines, by_line);
 }
 
 /* ---- modules and processes ---- */
@@ -160,6 +266,48 @@ static void fill_processes(struct maker *m)
     }
 }
 
+/* ---- pages ---- */
+
+static bool is_white(const struct monster_page *p, unsigned side)
+{
+    for (unsigned i = 0; i < WIRE_PAGE_PARTS; i++)
+        if (p->shade[side][i])
+            return false;
+    return true;
+}
+
+static struct prof_page page_of(struct maker *m, const struct monster_page *p, unsigned side)
+{
+    char *shades = arena_alloc(m->to->arena, WIRE_PAGE_PARTS + 1);
+    for (unsigned i = 0; i < WIRE_PAGE_PARTS; i++)
+        shades[i] = (char)('0' + p->shade[side][i]);
+    shades[WIRE_PAGE_PARTS] = 0;
+    return (struct prof_page){.program = keep(m, p->program),
+                              .address = p->address,
+                              .side = monster_side_names[side],
+                              .uses = monster_page_uses(p, side),
+                              .number = p->number[side],
+                              .shades = shades};
+}
+
+static void fill_pages(struct maker *m)
+{
+    size_t most = MONSTER_SIDES * m->from->pages.len, policies = m->from->maps.len;
+    struct prof_result *to = m->to;
+    to->pages = ARENA_ARRAY(to->arena, struct prof_page, most + 1);
+    to->page_bins = ARENA_ARRAY(to->arena, struct prof_page_bin, most * policies + 1);
+    for (size_t i = 0; i < most; i++) {
+        const struct monster_page *p = &m->from->pages.data[i / MONSTER_SIDES];
+        unsigned side = i % MONSTER_SIDES;
+        if (is_white(p, side))
+            continue;
+        for (size_t k = 0; k < policies; k++)
+            to->page_bins[to->page_bin_count++] =
+                (struct prof_page_bin){(uint32_t)to->page_count, keep(m, m->from->maps.data[k].name), p->bins[k]};
+        to->pages[to->page_count++] = page_of(m, p, side);
+    }
+}
+
 /* ---- the whole ---- */
 
 static void fill_command(struct maker *m)
@@ -190,7 +338,7 @@ static void fill_run(struct maker *m)
     to->machine.cycles_per_tsc = 1;
 }
 
-static void fill_times(struct maker *m, const struct monster_sums *s)
+static void fill_whole(struct maker *m, const struct monster_sums *s)
 {
     struct prof_result *to = m->to;
     double ideal = ideal_cycles(m, s->mode[MONSTER_USER].of), actual = s->mode[MONSTER_USER].cycles;
@@ -234,9 +382,12 @@ struct prof_result *monster_profile(const struct monster_result *r)
     struct monster_sums s = monster_sum_up(r);
     m.to = prof_result_new();
     fill_run(&m);
-    fill_times(&m, &s);
+    fill_whole(&m, &s);
     fill_stalls(&m, &s);
+    monster_code_read(r, m.to, &m.code);
     fill_objects(&m, m.to->actual_user_s.value);
+    fill_lines(&m);
+    fill_pages(&m);
     end_stalls(&m);
     fill_modules(&m, s.mode[MONSTER_USER].cycles);
     fill_processes(&m);
@@ -246,5 +397,6 @@ struct prof_result *monster_profile(const struct monster_result *r)
         prof_warn(m.to, PROF_WARN_CLOCK_UNKNOWN, "the description has no clock (tsc-ghz), so cycles are no seconds");
     VEC_FREE(&m.modules);
     VEC_FREE(&m.stalls);
+    monster_code_free(&m.code);
     return m.to;
 }

@@ -172,9 +172,61 @@ static int take_map(struct reader *p, char *rest)
     return 0;
 }
 
+/* Behind all policies. */
+static int take_page(struct reader *p, char *rest)
+{
+    struct monster_page g = {.address = 0};
+    g.program = arena_strdup(p->r->arena, str_printable(p->r->arena, behind_tab(rest)));
+    g.address = take_number(&rest, 16);
+    for (unsigned side = 0; side < MONSTER_SIDES; side++)
+        for (unsigned i = 0; i < WIRE_PAGE_PARTS; i++)
+            g.of[side][i] = take_number(&rest, 10);
+    uint32_t *bins = ARENA_ARRAY(p->r->arena, uint32_t, p->r->maps.len + 1);
+    for (size_t i = 0; i < p->r->maps.len; i++)
+        bins[i] = (uint32_t)take_number(&rest, 10);
+    g.bins = bins;
+    VEC_PUSH(&p->r->pages, g);
+    return 0;
+}
+
 static int take_code_cache(struct reader *p, char *rest)
 {
     p->r->code_cache = take_number(&rest, 10);
+    return 0;
+}
+
+static int take_data_cache(struct reader *p, char *rest)
+{
+    p->r->data_cache = take_number(&rest, 10);
+    return 0;
+}
+
+static int take_variables(struct reader *p, char *rest)
+{
+    (void)rest;
+    p->r->has_variables = true;
+    return 0;
+}
+
+static int take_variable(struct reader *p, char *rest)
+{
+    struct monster_variable v = {.name = arena_strdup(p->r->arena, behind_tab(rest))};
+    v.address = take_number(&rest, 16);
+    v.bytes = take_number(&rest, 10);
+    v.uses = take_number(&rest, 10);
+    v.misses = take_number(&rest, 10);
+    VEC_PUSH(&p->r->variables, v);
+    return 0;
+}
+
+/* Behind all variables. */
+static int take_follow(struct reader *p, char *rest)
+{
+    uint64_t from = take_number(&rest, 10), to = take_number(&rest, 10), count = take_number(&rest, 10);
+    if (from >= p->r->variables.len || to >= p->r->variables.len)
+        return wrong(p, "a variable that is not there");
+    struct monster_follow f = {(uint32_t)from, (uint32_t)to, count};
+    VEC_PUSH(&p->r->follows, f);
     return 0;
 }
 
@@ -193,6 +245,47 @@ static int take_call(struct reader *p, char *rest)
         return wrong(p, "a call of a function that is not there");
     struct monster_call c = {(uint32_t)caller, (uint32_t)callee, count};
     VEC_PUSH(&p->r->calls, c);
+    return 0;
+}
+
+static int take_code(struct reader *p, char *rest)
+{
+    struct monster_code c = {.path = NULL};
+    char *path = behind_tab(rest);
+    c.key = arena_strdup(p->r->arena, rest);
+    c.path = arena_strdup(p->r->arena, path);
+    VEC_PUSH(&p->r->codes, c);
+    return 0;
+}
+
+static struct monster_code *last_code(struct reader *p)
+{
+    return p->r->codes.len ? &p->r->codes.data[p->r->codes.len - 1] : NULL;
+}
+
+static int take_executed(struct reader *p, char *rest)
+{
+    struct monster_code *c = last_code(p);
+    struct monster_executed e = {.address = take_number(&rest, 16)};
+    if (!c)
+        return wrong(p, "code before the first file");
+    e.bytes = take_number(&rest, 16);
+    e.count = take_number(&rest, 10);
+    const struct monster_executed *before = c->executed.len ? &c->executed.data[c->executed.len - 1] : NULL;
+    if (e.address + e.bytes < e.address || (before && e.address < before->address + before->bytes))
+        return wrong(p, "code of a file goes from address to address");
+    VEC_PUSH(&c->executed, e);
+    return 0;
+}
+
+static int take_stalled(struct reader *p, char *rest)
+{
+    struct monster_stalled s = {.address = take_number(&rest, 16)};
+    if (!last_code(p))
+        return wrong(p, "code before the first file");
+    for (unsigned i = 0; i < WIRE_STALL_COUNT; i++)
+        s.stalls[i] = take_number(&rest, 10);
+    VEC_PUSH(&last_code(p)->stalled, s);
     return 0;
 }
 
@@ -285,13 +378,40 @@ static const struct {
     const char *key;
     int (*take)(struct reader *p, char *rest);
 } keys[] = {
-    {"command", take_command}, {"kernel", take_kernel},   {"version", take_version},   {"machine", take_machine},
-    {"caches", take_caches},   {"levels", take_levels},   {"width", take_width},       {"ghz", take_ghz},
-    {"shift", take_shift},     {"clock", take_clock_ns},  {"end", take_end},           {"total", take_total},
-    {"process", take_process}, {"columns", take_columns}, {"function", take_function}, {"whole", take_whole},
-    {"map", take_map},         {"program", take_program}, {"counter", take_counter},   {"timer", take_timer},
-    {"traced", take_traced},   {"trace", take_trace},     {"disk", take_disk},         {"code-cache", take_code_cache},
-    {"calls", take_calls},     {"call", take_call},
+    {"command", take_command},
+    {"kernel", take_kernel},
+    {"version", take_version},
+    {"machine", take_machine},
+    {"caches", take_caches},
+    {"levels", take_levels},
+    {"width", take_width},
+    {"ghz", take_ghz},
+    {"shift", take_shift},
+    {"clock", take_clock_ns},
+    {"end", take_end},
+    {"total", take_total},
+    {"process", take_process},
+    {"columns", take_columns},
+    {"function", take_function},
+    {"whole", take_whole},
+    {"map", take_map},
+    {"program", take_program},
+    {"counter", take_counter},
+    {"timer", take_timer},
+    {"traced", take_traced},
+    {"trace", take_trace},
+    {"disk", take_disk},
+    {"code-cache", take_code_cache},
+    {"data-cache", take_data_cache},
+    {"variables", take_variables},
+    {"variable", take_variable},
+    {"follow", take_follow},
+    {"page", take_page},
+    {"calls", take_calls},
+    {"call", take_call},
+    {"code", take_code},
+    {"executed", take_executed},
+    {"stalled", take_stalled},
 };
 
 static int take_line(struct reader *p, char *line)
@@ -332,8 +452,10 @@ struct monster_result *monster_parse(const char *name, const char *text, size_t 
     }
     if (rc == 0 && !p.is_whole)
         rc = diag_error("%s is not whole: it was cut off", name);
-    if (rc == 0)
+    if (rc == 0) {
+        monster_mark_pages(r);
         return r;
+    }
     monster_free(r);
     return NULL;
 }
@@ -363,7 +485,15 @@ void monster_free(struct monster_result *r)
     }
     VEC_FREE(&r->programs);
     VEC_FREE(&r->maps);
+    VEC_FREE(&r->pages);
     VEC_FREE(&r->calls);
+    VEC_FREE(&r->variables);
+    VEC_FREE(&r->follows);
+    for (size_t i = 0; i < r->codes.len; i++) {
+        VEC_FREE(&r->codes.data[i].executed);
+        VEC_FREE(&r->codes.data[i].stalled);
+    }
+    VEC_FREE(&r->codes);
     arena_free(r->arena);
     free(r);
 }

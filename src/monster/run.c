@@ -33,6 +33,7 @@ struct job {
     const char *folder; /* of the job's own files */
     const char *program, *machine;
     double ghz;
+    bool places_code, places_data; /* some policy has the kernel's functions, or variables, placed */
     struct guest_boot boot;
 };
 
@@ -191,18 +192,23 @@ static int find_machine(struct job *j, const char *wanted)
                                    wanted);
 }
 
-/* "+kernel=N" and "+place", each once at most. */
-static bool are_additions(const char *text, bool *is_placed)
+static bool takes(const char **text, const char *word, bool *is_there)
 {
-    static const char front[] = "+kernel=", place[] = "+place";
+    if (strncmp(*text, word, strlen(word)) != 0 || *is_there)
+        return false;
+    *text += strlen(word);
+    return *is_there = true;
+}
+
+/* "+kernel=N", "+place" and "+data", each once at most. */
+static bool are_additions(const char *text, bool *is_placed, bool *has_data)
+{
+    static const char front[] = "+kernel=";
     bool has_bins = false;
     while (*text) {
         char *end;
-        if (strncmp(text, place, strlen(place)) == 0 && !*is_placed) {
-            *is_placed = true;
-            text += strlen(place);
+        if (takes(&text, "+place", is_placed) || takes(&text, "+data", has_data))
             continue;
-        }
         if (has_bins || strncmp(text, front, strlen(front)) != 0 || text[strlen(front)] < '1' ||
             text[strlen(front)] > '9')
             return false;
@@ -214,7 +220,7 @@ static bool are_additions(const char *text, bool *is_placed)
     return true;
 }
 
-static int check_maps(const struct job *j)
+static int check_maps(struct job *j)
 {
     static const char *const names[] = {
 #define MAP(id, name, text) name,
@@ -222,50 +228,99 @@ static int check_maps(const struct job *j)
 #undef MAP
     };
     char *list = arena_strdup(j->a, j->o->maps), *state = NULL;
-    bool is_any_placed = false;
+    bool is_any_marked = false;
     if (!j->o->machine)
         return diag_error("monster run: --maps needs caches: --model");
     for (char *name = strtok_r(list, ",", &state); name; name = strtok_r(NULL, ",", &state)) {
-        bool is_known = false, is_placed = false;
+        bool is_known = false, is_placed = false, has_data = false;
         size_t len = strcspn(name, "+");
         for (size_t i = 0; i < ARRAY_LEN(names); i++)
             is_known |= strlen(names[i]) == len && strncmp(names[i], name, len) == 0;
-        if (!is_known || !are_additions(name + len, &is_placed))
-            return diag_error(
-                "monster run: there is no mapping policy '%s': real, colour, hop, best, random, each also "
-                "with bins for the kernel alone, as hop+kernel=4, or its functions placed, hop+place",
-                name);
-        is_any_placed |= is_placed;
+        if (!is_known || !are_additions(name + len, &is_placed, &has_data))
+            return diag_error("monster run: there is no mapping policy '%s': real, colour, hop, best, random, shade, "
+                              "number, each also "
+                              "with bins for the kernel alone, as hop+kernel=4, or its functions or variables placed, "
+                              "hop+place, hop+data",
+                              name);
+        j->places_code |= is_placed;
+        j->places_data |= has_data;
+        is_any_marked |= (len == strlen("shade") && strncmp(name, "shade", len) == 0) ||
+                         (len == strlen("number") && strncmp(name, "number", len) == 0);
     }
-    if (is_any_placed && !j->o->place)
+    if (is_any_marked && !j->o->marks)
+        return diag_error("monster run: --maps with shade or number needs the pages by which it is done: --marks FILE, "
+                          "of an earlier run with --maps");
+    if (!is_any_marked && j->o->marks)
+        return diag_error("monster run: --marks is about policies shade and number: --maps real,shade,number");
+    if (j->places_code && !j->o->place)
         return diag_error("monster run: --maps with +place needs the calls by which it is done: --place FILE, of an "
                           "earlier run with --calls");
-    if (!is_any_placed && j->o->place)
-        return diag_error("monster run: --place is about policies with +place: --maps real,real+place");
+    if (j->places_data && !j->o->place)
+        return diag_error("monster run: --maps with +data needs the uses by which it is done: --place FILE, of an "
+                          "earlier run with --variables");
+    if (!j->places_code && !j->places_data && j->o->place)
+        return diag_error("monster run: --place is about policies with +place or +data: --maps real,real+place");
     return 0;
 }
 
-/* The kernel's functions, in the order that the calls of an earlier run say, as the plugin reads them. */
+static int check_place(const struct job *j, const struct monster_result *r)
+{
+    if (j->places_code && !r->has_calls)
+        return diag_error("%s: it has no calls, by which functions are placed: mtool monster run --calls", r->path);
+    if (j->places_data && !r->has_variables)
+        return diag_error("%s: it has no variables, which are to be placed: mtool monster run --variables", r->path);
+    if (strcmp(r->kernel, j->guest->version) != 0)
+        return diag_error("%s: it is of Linux %s, and the guest has %s", r->path, r->kernel, j->guest->version);
+    return 0;
+}
+
+static int write_order(const struct job *j, const char *setting, const struct strbuf *list, struct strbuf *settings)
+{
+    str_printf(settings, "%s %s\n", setting, part(j, setting));
+    return write_part(part(j, setting), list);
+}
+
+/* The kernel's functions and variables, in the order that an earlier run says, as the plugin reads them. */
 static int write_placed(const struct job *j, struct strbuf *settings)
 {
     if (!j->o->place)
         return 0;
     struct monster_result *r = monster_read(j->o->place);
+    struct strbuf code = {0}, data = {0};
+    int rc = r ? check_place(j, r) : -1;
+    uint32_t *order = r ? ARENA_ARRAY(j->a, uint32_t, max_u64(r->functions.len, r->variables.len) + 1) : NULL;
+    size_t n = rc == 0 && j->places_code ? monster_order(r, "kernel", order) : 0;
+    for (size_t i = 0; i < n; i++)
+        str_printf(&code, "%llx\n", (unsigned long long)r->functions.data[order[i]].address);
+    if (rc == 0 && j->places_code)
+        rc = write_order(j, "placed", &code, settings);
+    n = rc == 0 && j->places_data ? monster_order_variables(r, order) : 0;
+    for (size_t i = 0; i < n; i++)
+        str_printf(&data, "%llx\n", (unsigned long long)r->variables.data[order[i]].address);
+    if (rc == 0 && j->places_data)
+        rc = write_order(j, "placed-data", &data, settings);
+    str_free(&code);
+    str_free(&data);
+    monster_free(r);
+    return rc;
+}
+
+/* How pages were used in an earlier run. The kernel's frames are the same in each run of the same guest. */
+static int write_marks(const struct job *j, struct strbuf *settings)
+{
+    if (!j->o->marks)
+        return 0;
+    struct monster_result *r = monster_read(j->o->marks);
     struct strbuf list = {0};
     if (!r)
         return -1;
     int rc = 0;
-    if (!r->has_calls)
-        rc = diag_error("%s: it has no calls, by which functions are placed: mtool monster run --calls", r->path);
-    else if (strcmp(r->kernel, j->guest->version) != 0)
-        rc = diag_error("%s: it is of Linux %s, and the guest has %s", r->path, r->kernel, j->guest->version);
-    uint32_t *order = ARENA_ARRAY(j->a, uint32_t, r->functions.len + 1);
-    size_t n = rc == 0 ? monster_order(r, "kernel", order) : 0;
-    for (size_t i = 0; i < n; i++)
-        str_printf(&list, "%llx\n", (unsigned long long)r->functions.data[order[i]].address);
-    str_printf(settings, "placed %s\n", part(j, "placed"));
+    if (!r->pages.len)
+        rc = diag_error("%s: it has no pages, by which others are marked: mtool monster run --maps real", r->path);
+    monster_put_marks(r, &list);
+    str_printf(settings, "marks %s\n", part(j, "marks"));
     if (rc == 0)
-        rc = write_part(part(j, "placed"), &list);
+        rc = write_part(part(j, "marks"), &list);
     str_free(&list);
     monster_free(r);
     return rc;
@@ -276,8 +331,12 @@ static int choose_machine(struct job *j)
     struct machine *m;
     if (j->o->maps && check_maps(j) < 0)
         return -1;
+    if (j->o->marks && !j->o->maps)
+        return diag_error("monster run: --marks is about policies shade and number: --maps real,shade,number");
     if (j->o->place && !j->o->maps)
-        return diag_error("monster run: --place is about policies with +place: --maps real,real+place");
+        return diag_error("monster run: --place is about policies with +place or +data: --maps real,real+place");
+    if (j->o->variables && !j->o->machine)
+        return diag_error("monster run: --variables needs caches: --model");
     if (!j->o->machine)
         return 0;
     if (find_machine(j, j->o->machine) < 0 || machine_read(j->machine, &m) < 0)
@@ -311,8 +370,11 @@ static int write_settings(const struct job *j)
         str_printf(&s, "maps %s\n", j->o->maps);
     str_puts(&s, j->o->is_virtual ? "virtual\n" : "");
     str_puts(&s, j->o->calls ? "calls\n" : "");
+    str_puts(&s, j->o->variables ? "variables\n" : "");
     str_puts(&s, j->o->user_only ? "user-only\n" : j->o->kernel_only ? "kernel-only\n" : "");
     int rc = write_placed(j, &s);
+    if (rc == 0)
+        rc = write_marks(j, &s);
     if (rc == 0)
         rc = monster_programs_write(j->o, j->guest->symbols, part(j, "modules"), part(j, "programs"), &s);
     if (rc == 0)

@@ -205,6 +205,29 @@ static void put_maps(struct arena *a, const struct monster_result *r, struct str
     }
 }
 
+static int by_misses(const void *a, const void *b)
+{
+    const struct monster_variable *x = *(const struct monster_variable *const *)a,
+                                  *y = *(const struct monster_variable *const *)b;
+    if (x->misses != y->misses)
+        return x->misses < y->misses ? 1 : -1;
+    return (x > y) - (x < y);
+}
+
+static void put_variables(struct arena *a, const struct monster_result *r, size_t top, struct strbuf *out)
+{
+    const struct monster_variable **list = ARENA_ARRAY(a, const struct monster_variable *, r->variables.len + 1);
+    for (size_t i = 0; i < r->variables.len; i++)
+        list[i] = &r->variables.data[i];
+    qsort(list, r->variables.len, sizeof *list, by_misses);
+    if (r->variables.len)
+        str_printf(out, "\n  %13s %13s %9s   variables of the kernel\n", "misses", "references", "bytes");
+    for (size_t i = 0; i < r->variables.len && i < top; i++)
+        str_printf(out, "  %13s %13s %9s   %s\n", monster_grouped(a, (double)list[i]->misses),
+                   monster_grouped(a, (double)list[i]->uses), monster_grouped(a, (double)list[i]->bytes),
+                   list[i]->name);
+}
+
 void monster_put_text(const struct monster_result *r, size_t top, struct strbuf *out)
 {
     struct arena *a = arena_new();
@@ -221,6 +244,7 @@ void monster_put_text(const struct monster_result *r, size_t top, struct strbuf 
         put_misses(a, r, &s, out);
     }
     put_maps(a, r, out);
+    put_variables(a, r, top, out);
     put_programs(a, r, out);
     put_processes(a, r, out);
     put_functions(a, r, top, out);

@@ -175,7 +175,7 @@ static void hook_indirect(struct qemu_plugin_insn *insn, bool is_jump, const str
 }
 
 /* A jump within its function, to its begin too, is none of those that count; a call of its own begin is. */
-static struct row *callee_of(const struct insn *i, const struct segment *s)
+static struct row *callee_of(const struct mix_insn *i, const struct segment *s)
 {
     bool is_begin;
     struct row *to = places_target(i->x.target, &is_begin);
@@ -185,7 +185,7 @@ static struct row *callee_of(const struct insn *i, const struct segment *s)
     return to;
 }
 
-void calls_instruction(struct qemu_plugin_insn *insn, const struct insn *i, struct segment *s, uint64_t function)
+void calls_instruction(struct qemu_plugin_insn *insn, const struct mix_insn *i, struct segment *s, uint64_t function)
 {
     if (!the.arena)
         the.arena = arena_new();

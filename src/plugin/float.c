@@ -15,7 +15,7 @@ enum { READS_MAX = 4, UNITS_MAX = 32 };
 struct slow {
     uint8_t reads[READS_MAX], writes; /* X86_REG_* */
     uint8_t unit;                     /* UNITS_MAX: none */
-    uint16_t operation;
+    uint16_t operation, at;           /* `at`: bytes behind the segment's begin */
     float latency, issue;
 };
 
@@ -34,6 +34,7 @@ void float_describe(struct segment *s, const uint8_t *bytes, size_t len, unsigne
         return;
     const struct machine_class *c = machine_class_of(model_machine, &d, &how);
     struct slow w = {.writes = X86_REG_NONE, .unit = UNITS_MAX, .operation = (uint16_t)operation, .latency = 1};
+    w.at = (uint16_t)(s->last - s->vaddr);
     memset(w.reads, X86_REG_NONE, sizeof w.reads);
     for (unsigned i = 0; i < d.read_count && i < READS_MAX; i++)
         w.reads[i] = tracked(d.reads[i]);
@@ -51,9 +52,13 @@ void float_describe(struct segment *s, const uint8_t *bytes, size_t len, unsigne
     s->slow[s->slow_count++] = w;
 }
 
-void float_run(const struct segment *s, double now)
+uint64_t float_address(const struct segment *s, unsigned i) { return s->in_file + s->slow[i].at; }
+
+/* The whole is of the one that waits longest. */
+void float_run(struct segment *s, double now)
 {
-    double waited = 0, per_operation = 1 / fmax(model_machine->max_issue, 1);
+    unsigned longest = 0;
+    double most = 0, waited = 0, per_operation = 1 / fmax(model_machine->max_issue, 1);
     for (unsigned i = 0; i < s->slow_count; i++) {
         const struct slow *w = &s->slow[i];
         double at = now + w->operation * per_operation + waited, start = at;
@@ -67,7 +72,11 @@ void float_run(const struct segment *s, double now)
         if (w->writes != X86_REG_NONE)
             ready[w->writes] = start + w->latency;
         waited += start - at;
+        if (start - at > most) {
+            most = start - at;
+            longest = i;
+        }
     }
     if (waited >= 0.5)
-        model_stall(s->row, s->is_kernel, WIRE_STALL_FLOAT, waited);
+        model_stall(s, WIRE_STALL_FLOAT, SPOT_SLOW + longest, waited);
 }

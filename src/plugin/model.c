@@ -170,22 +170,25 @@ double model_now(void)
     return (double)(int64_t)(totals[0].operations + totals[1].operations) * the.per_operation + the.stalls;
 }
 
-void model_stall(struct row *row, bool is_kernel, enum wire_column cause, double cycles)
+void model_stall(struct segment *s, enum wire_column cause, unsigned at, double cycles)
 {
     static double rest; /* of fractions */
     rest += cycles;
     uint64_t whole = (uint64_t)rest;
     rest -= (double)whole;
-    row->of[cause] += whole;
-    totals[is_kernel].stalls[cause - WIRE_STALL_FETCH] += whole;
+    s->row->of[cause] += whole;
+    totals[s->is_kernel].stalls[cause - WIRE_STALL_FETCH] += whole;
     the.stalls += (double)whole;
+    if (s->file && whole)
+        spots_stall(s, cause, at, whole);
 }
 
 /* ---- misses ---- */
 
 bool model_is_quick(bool is_kernel, bool is_modify)
 {
-    return the.data.last && !is_modify && !model_leaves_out(is_kernel) && !maps_are_wanted;
+    return the.data.last && !is_modify && !model_leaves_out(is_kernel) && !maps_are_wanted &&
+           !(variables_are_wanted && is_kernel);
 }
 
 bool model_leaves_out(bool is_kernel) { return is_kernel ? settings.user_only : settings.kernel_only; }
@@ -237,7 +240,7 @@ static bool tlb_page(uint64_t vaddr, uint64_t *address)
 
 static uint64_t *tlb_place(uint64_t address) { return &the.tlb_has[address * 0x9e3779b97f4a7c15u >> 54]; }
 
-static void reach_tlb(struct row *row, bool is_kernel, uint64_t vaddr, enum cache_kind kind)
+static void reach_tlb(struct segment *s, uint64_t vaddr, enum cache_kind kind)
 {
     uint64_t address;
     if (!tlb_page(vaddr, &address))
@@ -256,8 +259,9 @@ static void reach_tlb(struct row *row, bool is_kernel, uint64_t vaddr, enum cach
     the.tlb_age++;
     model_forget_space();
     model_missed_tlb = true;
-    row->of[WIRE_TLB_MISSES]++;
-    model_stall(row, is_kernel, WIRE_STALL_TLB, missed & 2 ? the.tlb_far_penalty : the.tlb_penalty);
+    s->row->of[WIRE_TLB_MISSES]++;
+    model_stall(s, WIRE_STALL_TLB, kind == CACHE_FETCH ? SPOT_FIRST : SPOT_LAST,
+                missed & 2 ? the.tlb_far_penalty : the.tlb_penalty);
 }
 
 /* With random replacement a hit changes nothing, so a page need not be looked for again before the next miss. */
@@ -268,17 +272,17 @@ static void pass_tlb(const struct site *s, uint64_t vaddr, bool stores, struct m
         return;
     if (!the.tlb_is_random)
         the.data_page = page;
-    reach_tlb(s->row, s->is_kernel, vaddr, stores ? CACHE_WRITE : CACHE_READ);
+    reach_tlb(s->segment, vaddr, stores ? CACHE_WRITE : CACHE_READ);
     m->tlb_age = the.tlb_is_random ? the.tlb_age : 0;
 }
 
-static void pass_tlb_of_code(const struct segment *s)
+static void pass_tlb_of_code(struct segment *s)
 {
     uint64_t page = s->vaddr >> PAGE_SHIFT;
     if (the.code_page == page)
         return;
     if (the.tlb)
-        reach_tlb(s->row, s->is_kernel, s->vaddr, CACHE_FETCH);
+        reach_tlb(s, s->vaddr, CACHE_FETCH);
     the.code_page = page;
 }
 
@@ -356,7 +360,7 @@ static bool fetch_lines(struct segment *s)
             count_misses(s->row, missed & ~before, 1, WIRE_FETCH_MISSES);
         the.missed_lines |= (uint64_t)(missed != 0) << k;
         if (missed)
-            model_stall(s->row, s->is_kernel, WIRE_STALL_FETCH, the.penalty[1][missed]);
+            model_stall(s, WIRE_STALL_FETCH, SPOT_FIRST, the.penalty[1][missed]);
         before |= missed;
         had_all = false;
     }
@@ -423,7 +427,7 @@ void model_segment_and_count(unsigned vcpu, void *segment)
 }
 
 /* A store enters the buffer when an entry is free; each is written when the one before has been. */
-static void store(struct row *row, bool is_kernel, uint64_t address, unsigned bytes, unsigned missed)
+static void store(struct segment *s, uint64_t address, unsigned bytes, unsigned missed)
 {
     bool is_near = address >> PAGE_SHIFT == the.last_written;
     double now = model_now(), takes = is_near ? the.drain_page : the.drain;
@@ -433,7 +437,7 @@ static void store(struct row *row, bool is_kernel, uint64_t address, unsigned by
         double *slot = &the.done[the.next];
         the.next = the.next + 1 < the.entries ? the.next + 1 : 0;
         if (*slot > now) {
-            model_stall(row, is_kernel, WIRE_STALL_WRITE, *slot - now);
+            model_stall(s, WIRE_STALL_WRITE, SPOT_LAST, *slot - now);
             now = *slot;
         }
         the.last_done = *slot = later(the.last_done, now) + takes;
@@ -462,9 +466,9 @@ static void count_reference(const struct site *s, uint64_t address, unsigned byt
         count_misses(s->row, missed, 0, stores ? WIRE_WRITE_MISSES : WIRE_READ_MISSES);
     }
     if (stores && the.entries)
-        store(s->row, s->is_kernel, address, bytes, missed);
+        store(s->segment, address, bytes, missed);
     else if (missed && !stores)
-        model_stall(s->row, s->is_kernel, WIRE_STALL_READ, the.penalty[0][missed]);
+        model_stall(s->segment, WIRE_STALL_READ, SPOT_LAST, the.penalty[0][missed]);
 }
 
 /* What the emulator says of an access: nearly always the same. Whether it is a store. */
@@ -480,7 +484,7 @@ static void reach_device(const struct site *s, bool stores)
 {
     s->row->of[WIRE_UNCACHED]++;
     if (!stores)
-        model_stall(s->row, s->is_kernel, WIRE_STALL_UNCACHED, the.uncached);
+        model_stall(s->segment, WIRE_STALL_UNCACHED, SPOT_LAST, the.uncached);
 }
 
 __attribute__((noinline)) static void access_any(struct site *s, qemu_plugin_meminfo_t info, uint64_t vaddr)
@@ -508,6 +512,8 @@ __attribute__((noinline)) static void access_any(struct site *s, qemu_plugin_mem
                                 : CACHE_READ,
                    s->is_kernel);
     count_reference(s, settings.is_virtual ? vaddr : vaddr + m->distance, bytes, stores);
+    if (variables_are_wanted && s->is_kernel)
+        variables_use(vaddr + m->distance, model_missed_data);
 }
 
 /* The data cache has it, nothing changes by it, and the page is one of those that are known and in the TLB. */
@@ -542,7 +548,7 @@ void model_access(unsigned vcpu, qemu_plugin_meminfo_t info, uint64_t vaddr, voi
     model_missed_data = model_missed_tlb = false;
     s->row->of[stores ? WIRE_WRITES : WIRE_READS]++;
     if (stores && the.entries)
-        store(s->row, s->is_kernel, address, bytes, 0);
+        store(s->segment, address, bytes, 0);
 }
 
 void model_write(FILE *f)
@@ -558,6 +564,11 @@ void model_write(FILE *f)
     for (unsigned i = 0; i < the.config.count; i++)
         if (the.config.levels[i].side & CACHE_CODE) {
             fprintf(f, "\ncode-cache %llu", (unsigned long long)the.config.levels[i].size_bytes);
+            break;
+        }
+    for (unsigned i = 0; i < the.config.count; i++)
+        if (the.config.levels[i].side & CACHE_DATA) {
+            fprintf(f, "\ndata-cache %llu", (unsigned long long)the.config.levels[i].size_bytes);
             break;
         }
     fprintf(f, "\nwidth %g\nghz %g\n", model_machine->max_issue, model_machine->tsc_ghz);

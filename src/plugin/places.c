@@ -20,7 +20,7 @@ struct code { /* executable bytes of a file */
     uint64_t vaddr, offset, bytes;
 };
 struct module {
-    const char *path;
+    const char *path, *key;
     function_vec functions; /* by address */
     VEC(struct code) codes;
 };
@@ -71,8 +71,10 @@ static void take_module_line(void *ctx, char *line)
         return;
     *rest++ = 0;
     if (strcmp(line, "module") == 0) {
-        struct module new = {.path = arena_strdup(arena, rest)};
+        struct module new = {.path = arena_strdup(arena, rest), .key = ""};
         VEC_PUSH(&modules, new);
+    } else if (m && strcmp(line, "key") == 0) {
+        m->key = arena_strdup(arena, rest);
     } else if (m && strcmp(line, "code") == 0) {
         struct code c = {0};
         c.vaddr = strtoull(rest, &rest, 16);
@@ -196,6 +198,20 @@ static struct row *row_of(const struct module *m, struct function *f)
     return f->row;
 }
 
+uint32_t places_file(uint64_t vaddr, uint64_t *in_file)
+{
+    *in_file = vaddr - last_code.distance;
+    return last_code.is_kernel || !last_code.module ? 0 : (uint32_t)(last_code.module - modules.data) + 1;
+}
+
+const char *places_file_path(uint32_t file, const char **key)
+{
+    if (!file || file > modules.len)
+        return NULL;
+    *key = modules.data[file - 1].key;
+    return modules.data[file - 1].path;
+}
+
 static const struct code *code_at(const struct module *m, uint64_t offset)
 {
     for (size_t i = 0; i < m->codes.len; i++)
@@ -250,6 +266,15 @@ struct row *places_target(uint64_t target, bool *is_begin)
     struct row *row = row_of(last_code.is_kernel ? NULL : last_code.module, f);
     last_name = name;
     return row;
+}
+
+bool places_datum(size_t i, const char **name, uint64_t *address)
+{
+    if (i >= data.len)
+        return false;
+    *name = data.data[i].name;
+    *address = data.data[i].address;
+    return true;
 }
 
 uint64_t places_kernel_symbol(const char *name)

@@ -59,6 +59,7 @@ static void on_end(unsigned vcpu, void *none)
     plugin_is_counting = false;
     watch_end();
     segments_sum();
+    spots_end();
     system_end();
 }
 
@@ -120,6 +121,8 @@ QEMU_EXPORTED int qemu_plugin_install(qemu_plugin_id_t id, const qemu_info_t *in
     if (settings.output && places_read() < 0)
         return -1;
     if (settings.placed && placed_read() < 0)
+        return -1;
+    if ((settings.variables || settings.placed_data) && variables_read() < 0)
         return -1;
     if (settings.output)
         system_find();

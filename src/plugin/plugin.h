@@ -5,21 +5,23 @@
  * described machine. It reads its settings and writes its result as text (wire/monster.h, doc/monster.md).
  *
  *   settings.c  what mtool wants            ram.c      the guest's memory, which this process maps
- *   places.c    an address into a function  insn.c     an instruction into classes and operations
- *   segments.c  translated code into cells  system.c   the guest's processes and exceptions
+ *   places.c    an address into a function  system.c   the guest's processes and exceptions
+ *   segments.c  translated code into cells  spots.c    cells into counts and stalls by address
  *   model.c     references into stalls      float.c    long operations into interlocks
  *   result.c    the result as text          plugin.c   the phases: waiting, counting, done
  *   calls.c     who calls whom              placed.c   the kernel's functions at other addresses
  *   maps.c      mappings of pages           filter.h   lines that caches need not hear of
+ *   pages.c     what of pages is used, and  variables.c  those of the kernel: their use, other addresses
+ *               marks of that
  */
 #ifndef MTOOL_PLUGIN_PLUGIN_H
 #define MTOOL_PLUGIN_PLUGIN_H
 
 #include "base/base.h"
 #include "cache/cache.h"
+#include "mix/mix.h"
 #include "plugin/qemu.h"
 #include "wire/monster.h"
-#include "x86/x86.h"
 
 /* ---- settings.c ---- */
 
@@ -27,7 +29,9 @@ struct settings {                 /* texts live as long as the process */
     const char *output, *streams; /* file of the result; folder of the streams' files */
     const char *symbols, *modules;
     const char *placed;                    /* list of the kernel's functions in the order of a placement; NULL: none */
+    const char *placed_data;               /* likewise of its variables */
     const char *maps;                      /* policies, with commas; NULL: none */
+    const char *marks;                     /* file of marks of pages, of an earlier run; NULL: none */
     const char *machine;                   /* NULL: count only */
     VEC(const char *) programs;            /* files of state machines */
     uint64_t ram_bytes, region;            /* the guest's memory; where in it the region is */
@@ -35,6 +39,7 @@ struct settings {                 /* texts live as long as the process */
     bool is_virtual;                       /* caches are reached by virtual addresses */
     bool user_only, kernel_only;           /* whose references reach the caches */
     bool calls;                            /* who calls whom is counted too */
+    bool variables;                        /* and how the kernel's variables are reached */
 };
 extern struct settings settings;
 int settings_read(const char *path); /* -1 after one line */
@@ -69,27 +74,14 @@ uint64_t places_kernel_symbol(const char *name); /* 0: there is none */
 uint64_t places_kernel_function(const char *name);
 /* The i-th function, the kernel's first; of user code the range is empty. */
 bool places_function(void *none, size_t i, const char **name, uint64_t *first, uint64_t *last);
+/* The i-th symbol that is no function; false: there are no more. */
+bool places_datum(size_t i, const char **name, uint64_t *address);
 const char *places_name(void); /* of the function that places_row found last; "" unknown */
+/* Of the code that places_row was asked for last: which file it is of, from 1 on, and its address there. 0: of none. */
+uint32_t places_file(uint64_t vaddr, uint64_t *in_file);
+/* The path of that file, and what tells it from others of that path; NULL: there is none of that number. */
+const char *places_file_path(uint32_t file, const char **key);
 void places_write(FILE *f);
-
-/* ---- insn.c ---- */
-
-enum insn_special {
-    INSN_PLAIN,
-    INSN_MARKER,
-    INSN_MAPS_ANEW, /* after it an address may be another's: mov to a control register, invlpg, invpcid */
-    INSN_HALTS
-};
-struct insn {
-    struct x86_insn x;
-    uint8_t mix[WIRE_MIX_COUNT], operations;
-    uint8_t special;
-    uint16_t mark;   /* of INSN_MARKER */
-    bool is_modify;  /* it loads and stores the same bytes */
-    bool may_leave;  /* what is behind it in the same translation may not be reached: it may fault */
-    bool is_counted; /* false of markers of mtool's own */
-};
-void insn_describe(const uint8_t *bytes, size_t len, uint64_t vaddr, struct insn *out);
 
 /* ---- segments.c ---- */
 
@@ -112,8 +104,12 @@ struct segment {               /* instructions of which all are executed or none
     uint64_t joined;          /* bit k: who first reaches its line k - 1 reaches into line k too */
     uint8_t mix[WIRE_MIX_COUNT], last_mix[WIRE_MIX_COUNT];
     struct slow *slow;
+    uint32_t file;    /* as places_file has it, */
+    uint64_t in_file; /* and the address of its first byte there */
+    uint64_t *stalls; /* spots.c; NULL: none so far */
 };
-struct site { /* an instruction that reaches memory */
+struct site { /* an instruction that reaches memory, the last of its segment */
+    struct segment *segment;
     struct row *row;
     qemu_plugin_meminfo_t load, store; /* what the emulator said of it; all ones: nothing so far */
     uint16_t load_bytes, store_bytes;
@@ -123,7 +119,8 @@ struct site { /* an instruction that reaches memory */
 void segments_translate(struct qemu_plugin_tb *tb);
 /* The instruction at this address faulted: it was begun, and will be again. */
 void segments_restart(uint64_t vaddr);
-void segments_sum(void); /* adds what was counted to the rows, once */
+void segments_sum(void);                     /* adds what was counted to the rows, once */
+const struct segment *segments_at(size_t i); /* in the order of their making; NULL: there are no more */
 
 struct totals { /* of a mode; in line */
     uint64_t instructions, operations, restarts;
@@ -157,7 +154,16 @@ void model_write(FILE *f);
 extern bool model_missed_data, model_missed_tlb;
 bool model_missed_fetch(const struct segment *s, unsigned at, size_t len);
 double model_now(void); /* cycles since the begin */
-void model_stall(struct row *row, bool is_kernel, enum wire_column cause, double cycles);
+/* `at`: which of its instructions waits (spots.c). */
+void model_stall(struct segment *s, enum wire_column cause, unsigned at, double cycles);
+
+/* ---- spots.c ---- */
+
+/* The first instruction, the last one, and from SPOT_SLOW on those of `slow`. */
+enum { SPOT_FIRST, SPOT_LAST, SPOT_SLOW };
+void spots_stall(struct segment *s, enum wire_column cause, unsigned at, uint64_t cycles);
+void spots_end(void); /* what is executed from here on counts no more */
+void spots_write(FILE *f);
 
 /* ---- maps.c ---- */
 
@@ -168,21 +174,52 @@ void maps_fetch(struct segment *s);
 void maps_reach(uint64_t physical, unsigned bytes, enum cache_kind kind, bool is_kernel);
 void maps_write(FILE *f);
 
+/* ---- pages.c ---- */
+
+enum { PAGE_POLICIES_MAX = 32 };
+enum { PAGE_DATA, PAGE_CODE, PAGE_SIDES };
+struct page_mark { /* of a page of a program, or a frame of the kernel */
+    uint64_t address;
+    bool is_kernel;
+    uint32_t number[PAGE_SIDES]; /* in the order of use, from 1 on; 0: that side does not use it */
+    uint8_t shade[PAGE_SIDES][WIRE_PAGE_PARTS];
+};
+int pages_make(void);                              /* in place of what an earlier call made; -1 after one line */
+const struct page_mark *pages_mark(uint64_t page); /* of programs; NULL: none */
+const struct page_mark *pages_mark_at(size_t i);   /* of all; NULL: there are no more */
+void pages_own(uint64_t frame, uint64_t page);     /* of the program that runs, from here on */
+void pages_bin(uint64_t frame, unsigned policy, uint32_t bin);
+void pages_use(uint64_t physical, unsigned side, uint64_t times);
+void pages_write(FILE *f, unsigned policies, uint32_t (*bin_of_kernel)(uint64_t frame, unsigned policy));
+
 /* ---- placed.c ---- */
 
 int placed_read(void); /* behind places_read; -1 after one line */
 /* The physical address that the code at `vaddr` would have; `physical`, where it has. */
 uint64_t placed_address(uint64_t vaddr, uint64_t physical);
 
+/* ---- variables.c ---- */
+
+extern bool variables_are_wanted, variables_are_placed;
+int variables_read(void); /* behind places_read; -1 after one line */
+/* The address that a byte of the kernel's data would have; `physical`, where it has. */
+uint64_t variables_address(uint64_t physical);
+bool variables_hold(uint64_t physical); /* it is of the kernel's image */
+void variables_use(uint64_t physical, bool missed);
+void variables_write(FILE *f);
+
 /* ---- float.c ---- */
 
 /* What of a segment's instructions an in-order pipeline may have to wait for, in an array of the segment's.
  * `operation`: how many operations of the segment come before it. */
 void float_describe(struct segment *s, const uint8_t *bytes, size_t len, unsigned operation);
-void float_run(const struct segment *s, double now);
+void float_run(struct segment *s, double now);
+uint64_t float_address(const struct segment *s, unsigned i); /* of the i-th, in the file */
 
 /* ---- system.c ---- */
 
+uint32_t system_program(void); /* that runs, by the name of its process; from 0 on */
+const char *system_program_name(uint32_t program);
 extern uint64_t system_space; /* of addresses: one of the guest's struct mm_struct */
 void system_find(void);       /* what it needs of the symbols */
 void system_begin(void);
@@ -195,7 +232,7 @@ void system_write(FILE *f);
 /* ---- calls.c: the weighted call graph ---- */
 
 /* An instruction is in the segment, its last so far; `function`: where that begins, as executed. */
-void calls_instruction(struct qemu_plugin_insn *insn, const struct insn *i, struct segment *s, uint64_t function);
+void calls_instruction(struct qemu_plugin_insn *insn, const struct mix_insn *i, struct segment *s, uint64_t function);
 void calls_add(struct row *caller, struct row *callee, uint64_t times);
 void calls_write(FILE *f); /* behind places_write */
 
@@ -204,7 +241,7 @@ void calls_write(FILE *f); /* behind places_write */
 extern bool watch_is_wanted;
 int watch_read(void); /* -1 after one line */
 /* The k-th instruction of a segment: what watches it waits until watch_register, when the segment is whole. */
-void watch_instruction(struct qemu_plugin_insn *insn, const struct insn *i, struct segment *s, const uint8_t *bytes,
+void watch_instruction(struct qemu_plugin_insn *insn, const struct mix_insn *i, struct segment *s, const uint8_t *bytes,
                        size_t len, uint64_t function);
 void watch_register(void);
 void watch_process(uint64_t pid, const char *name);

@@ -17,6 +17,8 @@ static void write_all(FILE *f)
     watch_write(f);
     places_write(f);
     calls_write(f);
+    spots_write(f);
+    variables_write(f);
     fprintf(f, "whole\n");
 }
 

@@ -38,9 +38,10 @@ static void begin(struct segment *s, uint64_t vaddr, const void *host, uint64_t 
     s->physical = ram_address_of(host);
     s->placed = placed_address(vaddr, s->physical);
     s->row = places_row(vaddr, host, function);
+    s->file = places_file(vaddr, &s->in_file);
 }
 
-static void append(struct segment *s, const struct insn *i, uint64_t vaddr, size_t len)
+static void append(struct segment *s, const struct mix_insn *i, uint64_t vaddr, size_t len)
 {
     s->last = vaddr;
     s->bytes = (uint16_t)(s->bytes + len);
@@ -79,10 +80,11 @@ static void finish(struct segment *s, struct qemu_plugin_insn *first)
         qemu_plugin_register_vcpu_insn_exec_inline(first, QEMU_PLUGIN_INLINE_ADD_U64, &t->operations, s->operations);
 }
 
-static void add_site(struct qemu_plugin_insn *insn, const struct insn *i, const struct segment *s)
+static void add_site(struct qemu_plugin_insn *insn, const struct mix_insn *i, struct segment *s)
 {
     struct site *site = ARENA_NEW(made.arena, struct site);
-    *site = (struct site){.row = s->row,
+    *site = (struct site){.segment = s,
+                          .row = s->row,
                           .load = UINT32_MAX,
                           .store = UINT32_MAX,
                           .is_kernel = s->is_kernel,
@@ -93,14 +95,14 @@ static void add_site(struct qemu_plugin_insn *insn, const struct insn *i, const 
 }
 
 /* *products: the general registers that hold a product or quotient of this translation. */
-static void add_model(struct qemu_plugin_insn *insn, const struct insn *i, struct segment *s, const uint8_t *bytes,
+static void add_model(struct qemu_plugin_insn *insn, const struct mix_insn *i, struct segment *s, const uint8_t *bytes,
                       size_t len, uint16_t *products)
 {
     bool multiplies = i->mix[WIRE_MULDIV - WIRE_NOPS];
     bool reaches = i->x.loads || i->x.stores || i->mix[WIRE_SYSTEM - WIRE_NOPS];
     if (reaches) /* also where it is left out: QEMU 7.2 would keep the hook of an instruction before */
         add_site(insn, i, s);
-    if (i->special == INSN_MAPS_ANEW)
+    if (i->special == MIX_MAPS_ANEW)
         qemu_plugin_register_vcpu_insn_exec_cb(insn, model_forget_pages, QEMU_PLUGIN_CB_NO_REGS, NULL);
     if (i->x.props & X86_PROP_VEC || multiplies || i->x.gpr_read & *products)
         float_describe(s, bytes, len, (unsigned)(s->operations - i->operations));
@@ -109,7 +111,7 @@ static void add_model(struct qemu_plugin_insn *insn, const struct insn *i, struc
 
 /* QEMU takes an instruction that reaches into the next page back, unless it is the first of its translation, but tells
  * of some bytes before that. No instruction begins as another one that is whole. */
-static bool is_taken_back(const struct insn *i, size_t k) { return k && !i->x.len; }
+static bool is_taken_back(const struct mix_insn *i, size_t k) { return k && !i->x.len; }
 
 void segments_translate(struct qemu_plugin_tb *tb)
 {
@@ -119,14 +121,14 @@ void segments_translate(struct qemu_plugin_tb *tb)
     uint16_t products = 0;
     for (size_t n = qemu_plugin_tb_n_insns(tb), k = 0; k < n; k++) {
         struct qemu_plugin_insn *insn = qemu_plugin_tb_get_insn(tb, k);
-        struct insn i;
+        struct mix_insn i;
         const uint8_t *bytes = qemu_plugin_insn_data(insn);
         size_t len = qemu_plugin_insn_size(insn);
         uint64_t vaddr = qemu_plugin_insn_vaddr(insn);
-        insn_describe(bytes, len, vaddr, &i);
+        mix_describe(bytes, len, vaddr, &i);
         if (is_taken_back(&i, k))
             break;
-        if (i.special == INSN_MARKER)
+        if (i.special == MIX_MARKER)
             plugin_mark(insn, i.mark);
         if (!i.is_counted)
             continue;
@@ -166,6 +168,8 @@ void segments_restart(uint64_t vaddr)
         }
     }
 }
+
+const struct segment *segments_at(size_t i) { return i < made.all.len ? made.all.data[i] : NULL; }
 
 void segments_sum(void)
 {

@@ -21,7 +21,8 @@ static const struct {
     {"task-pid", NUMBER, &settings.task_pid},   {"task-comm", NUMBER, &settings.task_comm},
     {"task-mm", NUMBER, &settings.task_mm},     {"virtual", FLAG, &settings.is_virtual},
     {"user-only", FLAG, &settings.user_only},   {"kernel-only", FLAG, &settings.kernel_only},
-    {"calls", FLAG, &settings.calls},
+    {"variables", FLAG, &settings.variables},   {"placed-data", TEXT, &settings.placed_data},
+    {"calls", FLAG, &settings.calls},           {"marks", TEXT, &settings.marks},
 };
 
 static int set(const char *path, char *line)

@@ -41,6 +41,8 @@ static struct {
     uint64_t current, per_cpu; /* addresses of symbols */
     VEC(struct process) all;
     size_t running;
+    VEC(const char *) programs; /* names of processes, each once */
+    uint32_t program;           /* that runs */
     struct totals base[2], at_end[2];
 } the;
 
@@ -79,6 +81,20 @@ static uint64_t kernel_word(uint64_t vaddr)
     return word;
 }
 
+uint32_t system_program(void) { return the.program; }
+const char *system_program_name(uint32_t program)
+{
+    return program < the.programs.len ? the.programs.data[program] : "";
+}
+
+static void note_program(const char *comm)
+{
+    for (the.program = 0; the.program < the.programs.len; the.program++)
+        if (strcmp(the.programs.data[the.program], comm) == 0)
+            return;
+    VEC_PUSH(&the.programs, xstrdup(comm));
+}
+
 static void look_at_current(void)
 {
     struct process p = {.pid = 0};
@@ -91,6 +107,7 @@ static void look_at_current(void)
         system_space = mm >> 6 & 0xfffff;
     model_forget_space();
     watch_process(p.pid, p.comm);
+    note_program(p.comm);
     for (the.running = 0; the.running < the.all.len; the.running++)
         if (the.all.data[the.running].pid == p.pid && strcmp(the.all.data[the.running].comm, p.comm) == 0)
             return;

@@ -90,7 +90,7 @@ int watch_read(void)
 
 /* ---- translated ---- */
 
-static unsigned classes_of(const struct insn *i)
+static unsigned classes_of(const struct mix_insn *i)
 {
     unsigned out = 0;
     for (unsigned k = 0; k < WIRE_MIX_COUNT; k++)
@@ -103,7 +103,7 @@ static bool is_wanted(const struct watched *w, const struct states_masks *m, boo
     return m->sure || m->maybe || m->access || m->access_maybe || w->needs_all || (w->needs_accesses && reaches);
 }
 
-void watch_instruction(struct qemu_plugin_insn *insn, const struct insn *i, struct segment *s, const uint8_t *bytes,
+void watch_instruction(struct qemu_plugin_insn *insn, const struct mix_insn *i, struct segment *s, const uint8_t *bytes,
                        size_t len, uint64_t begin)
 {
     struct site_watch site = {.segment = s, .pc = s->last, .at = (unsigned)(s->last - s->vaddr), .len = len};
@@ -113,7 +113,7 @@ void watch_instruction(struct qemu_plugin_insn *insn, const struct insn *i, stru
                                        .bytes = bytes,
                                        .len = len,
                                        .classes = classes_of(i),
-                                       .mark = i->special == INSN_MARKER ? i->mark : -1,
+                                       .mark = i->special == MIX_MARKER ? i->mark : -1,
                                        .is_kernel = s->is_kernel};
     /* those that the model has hooks on: on others QEMU 7.2 would keep them for accesses that are not theirs */
     bool reaches = i->x.loads || i->x.stores || i->mix[WIRE_SYSTEM - WIRE_NOPS];

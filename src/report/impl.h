@@ -84,6 +84,13 @@ const char *candidate_name(struct arena *a,
 const char *place_of(const struct prof_object *o,
                      struct arena *a); /* "gather.c:12-15", "gather+0x1180"; not yet safe */
 
+size_t row_limit(const struct report_options *o, size_t count); /* how many of them are shown */
+void put_rest(size_t shown, size_t count, struct strbuf *out);  /* a line about those that are not */
+
+/* ---- lines.c ---- */
+
+void lines_put(const struct prof_result *r, const struct report_options *o, struct arena *a, struct strbuf *out);
+
 /* ---- ranks.c ---- */
 
 /* Objects that one rank takes more than min_s longer for than the mean rank does, most first. */

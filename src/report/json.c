@@ -139,6 +139,8 @@ void report_json(const struct prof_result *r, struct strbuf *out)
     put_shares(&w, r);
     rows_put_list(&w, "lines", PROF_ROW_LINE, r);
     rows_put_list(&w, "stalls", PROF_ROW_STALL, r);
+    rows_put_list(&w, "pages", PROF_ROW_PAGE, r);
+    rows_put_list(&w, "page_bins", PROF_ROW_PAGE_BIN, r);
     data_put_json(&j, a, r);
     rows_put_list(&w, "refused", PROF_ROW_REFUSED, r);
     rows_put_list(&w, "phases", PROF_ROW_PHASE, r);

@@ -22,6 +22,8 @@ static void sort_lines(struct tour *t)
     for (size_t i = 0; i < r->line_count; i++) {
         t->lines[i] = &r->lines[i];
         t->samples += r->lines[i].samples == PROF_UNKNOWN ? 0 : r->lines[i].samples;
+        t->lines_s = prof_sum(t->lines_s, r->lines[i].actual_s);
+        t->lines_memory_s = prof_sum(t->lines_memory_s, r->lines[i].memory_s);
     }
     qsort(t->lines, r->line_count, sizeof *t->lines, compare_lines);
 }
@@ -33,6 +35,19 @@ const struct prof_line *tour_line(const struct tour *t, const char *file, uint32
         t->r->line_count ? bsearch(&wanted, t->lines, t->r->line_count, sizeof *t->lines, compare_lines) : NULL;
     return found ? *found : NULL;
 }
+
+double tour_line_share(const struct tour *t, const struct prof_line *l)
+{
+    if (!l)
+        return NAN;
+    if (t->lines_s > 0)
+        return l->actual_s > 0 ? l->actual_s / t->lines_s : NAN;
+    bool has = l->samples != PROF_UNKNOWN && l->samples && t->samples;
+    return has ? (double)l->samples / (double)t->samples : NAN;
+}
+
+const char *tour_share_word(const struct tour *t) { return t->lines_s > 0 ? "time" : "samples"; }
+bool tour_has_stalls(const struct tour *t) { return t->r->data_line_count || t->lines_memory_s > 0; }
 
 static int compare_data_lines(const void *x, const void *y)
 {
@@ -71,14 +86,17 @@ double tour_stall(const struct tour *t, const char *file, uint32_t line, const c
 {
     const char *text = NULL;
     double sum = NAN;
+    const struct prof_line *l = t->lines_memory_s > 0 && file ? tour_line(t, file, line) : NULL;
+    if (l)
+        sum = l->memory_s / t->lines_memory_s;
     for (size_t i = file ? first_data_line(t, file, line) : SIZE_MAX; i < t->r->data_line_count; i++) {
-        const struct prof_data_line *l = t->data_lines[i];
-        if (l->line != line || !l->file || strcmp(l->file, file) != 0)
+        const struct prof_data_line *d = t->data_lines[i];
+        if (d->line != line || !d->file || strcmp(d->file, file) != 0)
             break;
-        sum = prof_sum(sum, l->stall_share.value);
+        sum = prof_sum(sum, d->stall_share.value);
         if (objects)
             text = arena_printf(t->texts, "%s%s%s %s", text ? text : "", text ? ", " : "",
-                                data_name(t->r, l->object, t->texts), figure_percent(t->texts, l->stall_share.value));
+                                data_name(t->r, d->object, t->texts), figure_percent(t->texts, d->stall_share.value));
     }
     if (objects)
         *objects = text;
@@ -110,7 +128,13 @@ static void part_rows(struct tour *t, size_t max)
 
 void tour_init(struct tour *t, const struct prof_result *r, const char *source_path, struct arena *a)
 {
-    *t = (struct tour){.r = r, .source_path = source_path, .a = a, .texts = a, .order = arena_new()};
+    *t = (struct tour){.r = r,
+                       .source_path = source_path,
+                       .a = a,
+                       .texts = a,
+                       .order = arena_new(),
+                       .lines_s = NAN,
+                       .lines_memory_s = NAN};
     t->decimals = figure_decimals(fmax(r->actual_user_s.value, r->predicted_user_s.value));
     t->whole_memory_s = r->overhead.value * r->predicted_user_s.value;
     sort_lines(t);

@@ -21,6 +21,7 @@ struct tour {
     int decimals;                             /* of seconds */
     double whole_memory_s;                    /* of the program, NAN unknown */
     uint64_t samples;                         /* of all lines */
+    double lines_s, lines_memory_s;           /* of all lines, of a described machine; NAN unknown */
     const struct prof_line **lines;           /* by file and line */
     const struct prof_data_line **data_lines; /* by file and line: what mtool spy found there */
     const struct prof_object **procedures;    /* by instruction: the outermost object that it is in, NULL unknown */
@@ -98,8 +99,13 @@ enum excerpt_line excerpt_belongs(const struct excerpt *x, uint32_t line);
 const char *excerpt_problem(struct tour *t, const struct excerpt *x); /* a sentence, not yet safe; NULL: none */
 const struct prof_line *tour_line(const struct tour *t, const char *file, uint32_t line); /* NULL: no figure is known */
 
-/* The line's part of the stall, of all data objects; NAN: mtool spy found nothing there. *objects: "grid 62%, queue
- * 13%", safe, in t->texts; may be NULL. */
+/* The line's part of all samples, or of the time on a described machine; NAN: it has none. */
+double tour_line_share(const struct tour *t, const struct prof_line *l);
+const char *tour_share_word(const struct tour *t); /* "samples", "time" */
+
+bool tour_has_stalls(const struct tour *t); /* some line has */
+/* The line's part of the stall, of all data objects or on a described machine; NAN: nothing was found there. *objects:
+ * "grid 62%, queue 13%", safe, in t->texts; may be NULL. */
 double tour_stall(const struct tour *t, const char *file, uint32_t line, const char **objects);
 
 /* ---- listing.c: instructions around an object ---- */

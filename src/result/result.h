@@ -153,6 +153,10 @@ struct prof_result {
     size_t pc_sample_count;
     struct prof_stall *stalls; /* of a described machine; else none */
     size_t stall_count;
+    struct prof_page *pages; /* likewise, of policies of mapping */
+    size_t page_count;
+    struct prof_page_bin *page_bins;
+    size_t page_bin_count;
     struct prof_warning *warnings;
     size_t warning_count;
     struct prof_spy *spy; /* one, or none: mtool spy followed no references, and all lists below are empty */

@@ -163,6 +163,7 @@ struct rw {
 
     struct rw_traced *traced;         /* place, with trace.c */
     uint8_t *clocked;                 /* plan, with clocks: [funcs] which way (clocks.c) */
+    uint32_t *clock_words;            /* plan, with clocks in line: [funcs] its first word among counters, ID_NONE */
     struct rw_probes *probes;         /* plan, with REWRITE_PROBE */
     struct rw_references *references; /* place, with REWRITE_REFERENCES */
     uint8_t *is_cold;                 /* fragments: [blocks] stands in its function's cold part; NULL: there are none */
@@ -320,7 +321,8 @@ const struct rw_fragment *rw_fragment_of(const struct rw_func *fn, enum rw_fragm
 uint32_t rw_insn_off(const struct rw *w, uint32_t b, uint32_t i);
 /* Where the instructions of block b end, or the jump behind them to a block in the other part that they fall into. */
 uint32_t rw_end_off(const struct rw *w, uint32_t b, bool with_jump);
-/* cold.c: fills is_cold for the blocks of a function. */
+/* cold.c: whether a function may stand in two parts. The other fills is_cold for its blocks. */
+bool rw_can_part(const struct rw *w, uint32_t func);
 void rw_find_cold(const struct rw *w, uint32_t func);
 static inline bool rw_is_cold(const struct rw *w, uint32_t block) { return w->is_cold && w->is_cold[block]; }
 /* Does block b fall into the next, which stands in the other part? */
@@ -422,7 +424,12 @@ uint64_t rw_blob_forked(const struct rw *w);
 uint64_t rw_blob_catch(const struct rw *w);
 uint64_t rw_blob_chunk_full(const struct rw *w);
 uint64_t rw_blob_forget_lines(const struct rw *w);
-uint64_t rw_blob_line(const struct rw *w, bool is_store);
+enum rw_line {                   /* a reference to a line, among threads: */
+               RW_LINE_MAY_PASS, /* told but if the runtime says not, by ZF */
+               RW_LINE_TOLD,     /* told */
+               RW_LINE_NEXT      /* likewise: its second line */
+};
+uint64_t rw_blob_line(const struct rw *w, enum rw_line how, bool is_store);
 uint64_t rw_blob_lines_reach(const struct rw *w);
 uint64_t rw_blob_lines_range(const struct rw *w);
 uint64_t rw_blob_watched(const struct rw *w);

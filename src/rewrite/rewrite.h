@@ -71,8 +71,10 @@ struct rewrite_options {
     bool filter_two;      /* likewise, in one of two ways or more: nor those that change the order of the last two lines
                              alone. With a filter of lines of 64 bytes or more; not with sets */
     bool filter_threads;  /* likewise, in caches that each thread has for itself, which take lines from each other: what
-                             another one's reference may have changed is told. With `threads`, not with filter_two */
+                             another one's reference may have changed is told. With `threads`; with filter_two under
+                             LRU alone */
     struct rewrite_sets sets;
+    bool clocks_in_line;  /* relocatable objects: see rewrite_relocatable_options */
     bool samples;         /* REWRITE_REFERENCES: references are told only while a sample is taken (wire/stream.h) */
     const char *rpath;    /* fallback launch without a namespace: folder searched first for libraries, NULL none */
     const char *interp;   /* other PT_INTERP, NULL keeps it */
@@ -306,10 +308,11 @@ struct rewrite_order_answer {
 };
 struct rewrite_relocatable_options {
     enum rewrite_relocatable_tool tool;
-    bool poison;     /* test only: every block begins with a nop, so that all code really moves, and what is between
-                        functions traps */
-    bool locked;     /* counters exact in programs with threads, by locked increments */
-    bool all_blocks; /* as in rewrite_options */
+    bool poison;         /* test only: every block begins with a nop, so that all code really moves, and what is between
+                            functions traps */
+    bool locked;         /* counters exact in programs with threads, by locked increments */
+    bool all_blocks;     /* as in rewrite_options */
+    bool clocks_in_line; /* CLOCKS: calls that the runtime does not time go past it. Not in programs with threads */
     void (*order)(void *ctx, const struct rewrite_order_block *b, struct rewrite_order_answer *out);
     void *order_ctx;
 };
@@ -369,10 +372,17 @@ void rewrite_relocatable_stats_free(struct rewrite_relocatable_stats *stats);
 
 enum { REWRITE_TRACE_WORDS_MAX = 96, REWRITE_TRACE_ACCESSES_MAX = 4 * 48, REWRITE_TRACE_FIRST_LATE = 128 };
 enum { REWRITE_TRACE_NO_WORD = -1 };
-struct rewrite_trace_word { /* base + index * scale, as these registers are in front of an instruction, or behind it */
+enum rewrite_trace_tells {
+    REWRITE_TRACE_REGISTERS, /* base + index * scale */
+    REWRITE_TRACE_MASK,      /* which elements a gather, a scatter or a vector with a mask reaches, a bit each */
+    REWRITE_TRACE_INDICES,   /* the part-th 8 bytes of a gather's or scatter's vector of indices */
+};
+struct rewrite_trace_word {     /* as registers are in front of an instruction, or behind it */
     uint8_t base, index, scale; /* X86_REG_NONE: none */
     uint8_t insn;
     bool is_behind;
+    uint8_t tells; /* enum rewrite_trace_tells */
+    uint8_t part;
 };
 struct rewrite_trace_access {
     struct x86_access access;
@@ -384,6 +394,10 @@ struct rewrite_trace_access {
     int64_t count_plus;
     bool has_rest; /* but so many times less as rest_word says */
     int16_t rest_word;
+    bool is_reach;      /* x86_detail.reach says where, with these words, or NO_WORD: */
+    int16_t mask_word;  /* the mask; or of a bit or a table its number, and number_plus more */
+    int16_t index_word; /* the first of them */
+    int64_t number_plus;
 };
 struct rewrite_trace_plan {
     struct rewrite_trace_word entry[REWRITE_TRACE_WORDS_MAX]; /* written where the part begins */

@@ -37,11 +37,15 @@ rt_config:                              /* 128: see struct rt_config */
     .quad rt_forget_lines - rt_blob     /* 216: the filter's tables say nothing any more; flags change */
     .quad rt_watched - rt_blob          /* 224: a watched function is entered or left */
     .quad rt_told - rt_blob             /* 232: an instruction whose operands do not say where it reaches */
-    .quad rt_line_read - rt_blob        /* 240: a reference to a line, with threads; flags change */
+    .quad rt_line_read - rt_blob        /* 240: a reference to a line, with threads; ZF: it need not be told */
     .quad rt_line_written - rt_blob     /* 248 */
-    .quad rt_lines_reach - rt_blob      /* 256: to several */
-    .quad rt_lines_range - rt_blob      /* 264: by a string instruction */
-rt_states:                              /* 272: see STATE */
+    .quad rt_line_told_read - rt_blob   /* 256: it is told; flags change */
+    .quad rt_line_told_written - rt_blob /* 264 */
+    .quad rt_line_next_read - rt_blob   /* 272: the second line of such a one */
+    .quad rt_line_next_written - rt_blob /* 280 */
+    .quad rt_lines_reach - rt_blob      /* 288: to several */
+    .quad rt_lines_range - rt_blob      /* 296: by a string instruction */
+rt_states:                              /* 304: see STATE */
 
     .text
 /* DT_INIT(argc, argv, envp), then the module's own DT_INIT if it has one. */

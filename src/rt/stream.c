@@ -203,7 +203,7 @@ _Static_assert(WIRE_LINES_VADDR == 0x7c000000 && WIRE_LINES == 1 << 22 && WIRE_L
                        __builtin_offsetof(struct wire_stream, open_count) + 8 &&
                    __builtin_offsetof(struct wire_stream, told) == __builtin_offsetof(struct wire_stream, own) + 8 &&
                    WIRE_EVENT(WIRE_EVENT_PAUSE, 1) == (int32_t)0x80060001 && sizeof(struct wire_pause) == 16 &&
-                   WIRE_PAUSE_TICKS == 20000,
+                   WIRE_PAUSE_TICKS == 20000 && WIRE_NOT_HELD == 1ull << 63 && WIRE_SWAPPED == 1ull << 62,
                "rt_lines.S has them");
 
 static struct rt_module *find_stream(void)
@@ -251,6 +251,8 @@ static void disown(struct wire_stream *s)
     __atomic_exchange_n(&s->own, 0, __ATOMIC_SEQ_CST);
     memset(s->touched, 0, sizeof s->touched);
     memset(s->written, 0, sizeof s->written);
+    memset(s->second, 0, sizeof s->second);
+    memset(s->second_written, 0, sizeof s->second_written);
 }
 
 void rt_stream_no_lines(void)

@@ -31,10 +31,11 @@ struct spy {
     struct spy_pending pending; /* whose cells are not known yet */
     uint64_t strays;
     uint64_t window_count, in_windows;
-    struct witness *second;             /* NULL: none */
-    struct touches *touches;            /* NULL: there are no threads */
-    uint64_t last[SPY_FILTER_SLOTS][2]; /* lines that came, the last one and the one before, and 1; 0: none */
-    uint8_t swaps;                      /* of the reference that is being put */
+    struct witness *second;                                /* NULL: none */
+    struct touches *touches;                               /* NULL: there are no threads */
+    uint64_t last[CACHE_THREADS_MAX][SPY_FILTER_SLOTS][2]; /* lines that came, the last one and the one before, and 1;
+                                                              0: none */
+    uint8_t swaps;                                         /* of the reference that is being put */
     bool has_absorbed;
     VEC(struct absorbed) absorbed; /* most misses first, but for those that came last */
 };
@@ -176,14 +177,17 @@ static void write_ref(const struct spy *s, struct writer *w, const struct cache_
 }
 
 /* The last two lines there have changed places. */
-static void swap(struct spy *s, uint64_t slot, struct writer *w)
+static void swap(struct spy *s, unsigned thread, uint64_t slot, struct writer *w)
 {
-    uint64_t *last = s->last[slot], line = last[1];
+    uint64_t *last = s->last[thread][slot], line = last[1];
     if (!line)
         return;
     last[1] = last[0];
     last[0] = line;
-    write_ref(s, w, &(struct cache_ref){.address = (line - 1) << s->opt.filter_shift, .bytes = 1, .kind = CACHE_USE});
+    write_ref(
+        s, w,
+        &(struct cache_ref){
+            .address = (line - 1) << s->opt.filter_shift, .bytes = 1, .kind = CACHE_USE, .thread = (uint8_t)thread});
 }
 
 /* Before it goes on: what its address says; and which lines are the last ones then. */
@@ -191,11 +195,11 @@ static void follow_filter(struct spy *s, const struct spy_access *a, struct writ
 {
     uint64_t line = a->address >> s->opt.filter_shift, end = (a->address + a->bytes - 1) >> s->opt.filter_shift;
     if (a->swaps & SPY_SWAPPED >> 61)
-        swap(s, line % SPY_FILTER_SLOTS, w);
+        swap(s, a->thread, line % SPY_FILTER_SLOTS, w);
     if (a->swaps & SPY_SWAPPED_NEXT >> 61)
-        swap(s, (line + 1) % SPY_FILTER_SLOTS, w);
+        swap(s, a->thread, (line + 1) % SPY_FILTER_SLOTS, w);
     for (; line <= end; line++) {
-        uint64_t *last = s->last[line % SPY_FILTER_SLOTS];
+        uint64_t *last = s->last[a->thread][line % SPY_FILTER_SLOTS];
         if (last[0] == line + 1)
             continue;
         last[1] = last[0];
@@ -223,12 +227,12 @@ void spy_settle(struct spy *s)
     end_writing(s, &w);
 }
 
-void spy_swapped(struct spy *s, uint64_t slots)
+void spy_swapped(struct spy *s, uint32_t thread, uint64_t slots)
 {
     struct writer w = {NULL, 0, 0};
     spy_settle(s);
     for (; s->opt.filter_shift && slots; slots &= slots - 1)
-        swap(s, (uint64_t)__builtin_ctzll(slots), &w);
+        swap(s, thread % CACHE_THREADS_MAX, (uint64_t)__builtin_ctzll(slots), &w);
     end_writing(s, &w);
 }
 
@@ -297,11 +301,12 @@ void spy_reference(struct spy *s, uint32_t thread, uint32_t site, uint64_t addre
 
 void spy_reference_again(struct spy *s, uint32_t thread, uint32_t site, uint64_t address, uint64_t length)
 {
-    const struct spy_site *of = s->second ? site_of(s, site, address, length) : NULL;
+    uint64_t first = address & ~(SPY_SWAPPED | SPY_SWAPPED_NEXT);
+    const struct spy_site *of = s->second ? site_of(s, site, first, length) : NULL;
     if (!of)
         return;
-    uint64_t line = 1ull << s->second->shift, end = address + (length ? length : of->bytes);
-    for (uint64_t at = address; at < end; at = (at & -line) + line)
+    uint64_t line = 1ull << s->second->shift, end = first + (length ? length : of->bytes);
+    for (uint64_t at = first; at < end; at = (at & -line) + line)
         if (cache_is_taken(&s->opt.part, at))
             witness_see(s->second, thread % CACHE_THREADS_MAX, at, of->kind != CACHE_READ);
 }

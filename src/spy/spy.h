@@ -67,11 +67,11 @@ void spy_free(struct spy *s);
 void spy_add_sites(struct spy *s, const struct spy_site *sites, size_t count);
 /* Who leaves out references that only change the order of the last two lines among those whose numbers end in the same
  * 6 bits says so with the next one, in its address: they stand the other way round than they came, of its line or of
- * the next one; or of many at a time (a bit for each). Of one thread. */
+ * the next one; or of many at a time (a bit for each). Each thread has lines of its own. */
 #define SPY_SWAPPED (1ull << 62)
 #define SPY_SWAPPED_NEXT (1ull << 61)
 enum { SPY_FILTER_SLOTS = 64 };
-void spy_swapped(struct spy *s, uint64_t slots);
+void spy_swapped(struct spy *s, uint32_t thread, uint64_t slots);
 /* An access to [address, address + length); length 0: as many bytes as the site says. Whose it is is asked later, for
  * many at a time; who changes what objects are where says so before (spy_settle). Simulated later still, in this order,
  * in threads of its own. Sites that are not known, and addresses that cannot be, are passed over. Of threads beyond

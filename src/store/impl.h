@@ -33,6 +33,8 @@ struct store_table {
 const struct store_table *store_table(unsigned id);
 /* Do profiles of that schema, at least STORE_SCHEMA_OLDEST, have the table? */
 bool store_has_table(int version, unsigned id);
+/* Of a table that they have, the column? */
+bool store_has_column(int version, const struct store_table *t, const struct prof_field *column);
 
 /* CREATE statements of all tables and views, each column with its meaning as a comment. */
 void store_schema_sql(struct strbuf *out);

@@ -167,11 +167,13 @@ static int64_t count_rows(sqlite3 *db, int version, unsigned id)
     return n;
 }
 
-static sqlite3_stmt *prepare_select(sqlite3 *db, const struct store_table *t)
+/* What the profile's schema lacks is unknown. */
+static sqlite3_stmt *prepare_select(sqlite3 *db, int version, const struct store_table *t)
 {
     struct strbuf sql = {0};
     for (size_t i = 0; i < t->column_count; i++)
-        str_printf(&sql, "%s%s", i ? "," : "SELECT ", t->columns[i]->column);
+        str_printf(&sql, "%s%s", i ? "," : "SELECT ",
+                   store_has_column(version, t, t->columns[i]) ? t->columns[i]->column : "NULL");
     str_printf(&sql, " FROM %s ORDER BY rowid", t->name);
     sqlite3_stmt *st = NULL;
     sqlite3_prepare_v2(db, sql.data, -1, &st, NULL);
@@ -206,7 +208,7 @@ static int fill_rows(struct reader *r, const struct store_table *t, sqlite3_stmt
 static int read_rows(struct reader *r, enum store_table_id id, void *rows, size_t *count)
 {
     const struct store_table *t = store_table(id);
-    sqlite3_stmt *st = prepare_select(r->db, t);
+    sqlite3_stmt *st = prepare_select(r->db, r->version, t);
     int64_t n = st ? count_rows(r->db, r->version, id) : -1;
     int rc = n < 0 ? store_damaged(r->path, sqlite3_errmsg(r->db)) : 0;
     if (rc == 0) {
@@ -223,7 +225,7 @@ static int read_rows(struct reader *r, enum store_table_id id, void *rows, size_
 static int read_single(struct reader *r, enum store_table_id id, struct prof_result *result)
 {
     const struct store_table *t = store_table(id);
-    sqlite3_stmt *st = prepare_select(r->db, t);
+    sqlite3_stmt *st = prepare_select(r->db, r->version, t);
     int rc = st ? fill_rows(r, t, st, (char *)result, 1) : store_damaged(r->path, sqlite3_errmsg(r->db));
     sqlite3_finalize(st);
     return rc;
@@ -273,6 +275,14 @@ static int check_stalls(const struct reader *r, const struct prof_result *result
     for (size_t i = 0; i < result->stall_count; i++)
         if (result->stalls[i].object != ID_NONE && result->stalls[i].object >= result->object_count)
             return store_damaged(r->path, "a row of stall that belongs to nothing");
+    return 0;
+}
+
+static int check_pages(const struct reader *r, const struct prof_result *result)
+{
+    for (size_t i = 0; i < result->page_bin_count; i++)
+        if (result->page_bins[i].page >= result->page_count)
+            return store_damaged(r->path, "a row of page_bin that belongs to nothing");
     return 0;
 }
 
@@ -360,6 +370,7 @@ static int read_tables(struct reader *r, struct prof_result *x)
     rc = rc ? rc : check_regions(r, x);
     rc = rc ? rc : check_ranks(r, x);
     rc = rc ? rc : check_stalls(r, x);
+    rc = rc ? rc : check_pages(r, x);
     rc = rc ? rc : check_data_rows(r, x);
     rc = rc ? rc : check_data_misses(r, x);
     return rc ? rc : check_modules(r, x);

@@ -88,10 +88,19 @@ bool store_has_table(int version, unsigned id)
         return version > 22;
     if (id == STORE_LISTS + PROF_ROW_DATA_PROCESS - PROF_ROW_LISTS)
         return version > 23;
+    if (id == STORE_LISTS + PROF_ROW_PAGE - PROF_ROW_LISTS || id == STORE_LISTS + PROF_ROW_PAGE_BIN - PROF_ROW_LISTS)
+        return version > 25;
     bool is_of_spy = id >= STORE_LISTS + PROF_ROW_SPY - PROF_ROW_LISTS && id < STORE_FUNCTIONS;
     bool is_of_arcs =
         id == STORE_LISTS + PROF_ROW_ARC - PROF_ROW_LISTS || id == STORE_LISTS + PROF_ROW_PC_SAMPLE - PROF_ROW_LISTS;
     return version > 21 || (!is_of_arcs && (version > 20 || !is_of_spy));
+}
+
+/* Schema 25 brought the seconds of lines. */
+bool store_has_column(int version, const struct store_table *t, const struct prof_field *column)
+{
+    return version > 24 || t != &tables[STORE_LISTS + PROF_ROW_LINE - PROF_ROW_LISTS] ||
+           column->type != PROF_TYPE_SECONDS;
 }
 
 static const char *const views[] = {

@@ -8,9 +8,10 @@
 #include "base/base.h"
 #include "result/result.h"
 
-#define STORE_SCHEMA_VERSION 24
+#define STORE_SCHEMA_VERSION 26
 /* The oldest that is read too: it lacks the tables of mtool spy, all before 22 those of arcs and samples, all
- * before 23 that of stalls, and all before 24 that of processes followed, which are empty then. */
+ * before 23 that of stalls, and all before 24 that of processes followed, which are empty then; all before 25 lack the
+ * seconds of lines, which are unknown then, and all before 26 the tables of pages. */
 #define STORE_SCHEMA_OLDEST 20
 
 /* ---- write.c ---- */

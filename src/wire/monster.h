@@ -50,6 +50,7 @@ enum wire_column {
 };
 enum { WIRE_MIX_COUNT = WIRE_MARKERS - WIRE_NOPS + 1, WIRE_STALL_COUNT = WIRE_STALL_TLB - WIRE_STALL_FETCH + 1 };
 enum { WIRE_LEVELS_MAX = 4 };
+enum { WIRE_PAGE_PARTS = 16, WIRE_PAGE_SHADES = 3 }; /* of marks of pages: white, grey, black */
 
 /* /mtool/command in the guest: texts, each with its zero: what to do ("run", "symbols"), the region's address, the
  * folder, standard input ("": none), the disk ("": none; else nanoseconds of a request, a blank, bytes a second), the

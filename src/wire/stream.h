@@ -175,6 +175,8 @@ static inline uint32_t wire_stream_module(const uint8_t *key)
 #define WIRE_LINES_BYTES (WIRE_LINES * 8ull)
 #define WIRE_LINES_STREAMS_BYTES 4096u
 #define WIRE_LINES_THREADS 63u
+/* Of a word of the tables: no reference is to it, but it keeps its rank. */
+#define WIRE_NOT_HELD (1ull << 63)
 /* What a site says of several lines. */
 enum { WIRE_LINES_STORES = 16, WIRE_LINES_SHIFT = 24 }; /* below: bytes; whether they are written; log2 of a line */
 

@@ -26,7 +26,7 @@
 
 #define WIRE_TRACE_ENV "MTOOL_LD_TRACE"
 #define WIRE_TRACE_MAGIC "mtooltrc"
-enum { WIRE_TRACE_VERSION = 1 };
+enum { WIRE_TRACE_VERSION = 2 };
 
 #define WIRE_TRACE_PAGE 4096u
 #define WIRE_TRACE_MODULES 4096u

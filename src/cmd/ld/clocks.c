@@ -11,10 +11,17 @@ static const char *name_of(const struct ld_clocks *c, uint32_t f)
     return *t->name ? t->name : arena_printf(c->arena, "%#llx", (unsigned long long)t->address);
 }
 
+static void put_error(const struct ld_clocks *c, double error_s, struct strbuf *out)
+{
+    if (c->is_sampled)
+        str_printf(out, "%12.6f", error_s);
+}
+
 static void put_arc(const struct ld_clocks *c, const struct ld_timed_arc *a, uint32_t other, struct strbuf *out)
 {
-    str_printf(out, "      %12.6f%12.6f%14llu      %s\n", a->self_s, a->all_s, (unsigned long long)a->calls,
-               name_of(c, other));
+    str_printf(out, "      %12.6f", a->self_s);
+    put_error(c, a->error_s, out);
+    str_printf(out, "%12.6f%14llu      %s\n", a->all_s, (unsigned long long)a->calls, name_of(c, other));
 }
 
 static void put_function(const struct ld_clocks *c, uint32_t f, struct strbuf *out)
@@ -23,8 +30,10 @@ static void put_function(const struct ld_clocks *c, uint32_t f, struct strbuf *o
     for (size_t i = 0; i < c->arcs.len; i++)
         if (c->arcs.data[i].callee == f)
             put_arc(c, &c->arcs.data[i], c->arcs.data[i].caller, out);
-    str_printf(out, "%5.1f %12.6f%12.6f%14llu  %s  (%s)\n", c->wall_s > 0 ? 100 * t->all_s / c->wall_s : 0, t->self_s,
-               t->all_s, (unsigned long long)t->calls, name_of(c, f), file_base_name(t->object));
+    str_printf(out, "%5.1f %12.6f", c->wall_s > 0 ? 100 * t->all_s / c->wall_s : 0, t->self_s);
+    put_error(c, t->error_s, out);
+    str_printf(out, "%c%11.6f%14llu  %s  (%s)\n", t->all_is_most ? '<' : ' ', t->all_s, (unsigned long long)t->calls,
+               name_of(c, f), file_base_name(t->object));
     for (size_t i = 0; i < c->arcs.len; i++)
         if (c->arcs.data[i].caller == f && c->arcs.data[i].callee != f)
             put_arc(c, &c->arcs.data[i], c->arcs.data[i].callee, out);
@@ -35,12 +44,15 @@ static void put_text(const struct cmd_args *a, const struct ld_clocks *c, struct
 {
     size_t most = a->all ? SIZE_MAX : a->top ? a->top : 20, shown = 0, executed = 0;
     str_printf(out,
-               "%.3f s; looking at the clock takes %.1f ns of a call, %.1f of them in its time, %s\n\n"
-               "in 100     self s       all s         calls\n",
+               "%.3f s; looking at the clock takes %.1f ns of a call, %.1f of them in its time, %s\n%s\n"
+               "in 100     self s %s      all s         calls\n",
                c->wall_s, c->pair_s * 1e9, c->pair_inside_s * 1e9,
                a->overhead == LD_OVERHEAD_OFF      ? "taken off self"
                : a->overhead == LD_OVERHEAD_CALLER ? "charged to who calls"
-                                                   : "charged to who is called");
+                                                   : "charged to who is called",
+               c->is_sampled ? "of short calls some were timed; 95 in 100: self is off by less than what is beside it\n"
+                             : "",
+               c->is_sampled ? "        +- s" : "");
     for (uint32_t f = 0; f < c->functions.len; f++) {
         executed += c->functions.data[f].calls != 0;
         if (c->functions.data[f].calls && shown < most) {
@@ -78,7 +90,9 @@ static void put_json(const struct ld_clocks *c, struct strbuf *out)
         json_hex(&j, "address", t->address);
         json_u64(&j, "calls", t->calls);
         json_real(&j, "self_s", t->self_s);
+        json_real(&j, "self_error_s", t->error_s);
         json_real(&j, "all_s", t->all_s);
+        json_bool(&j, "all_at_most", t->all_is_most);
         json_object_end(&j);
     }
     json_array_end(&j);
@@ -89,7 +103,9 @@ static void put_json(const struct ld_clocks *c, struct strbuf *out)
         put_name(&j, "caller", c, x->caller);
         put_name(&j, "callee", c, x->callee);
         json_u64(&j, "calls", x->calls);
+        json_u64(&j, "timed", x->timed);
         json_real(&j, "self_s", x->self_s);
+        json_real(&j, "self_error_s", x->error_s);
         json_real(&j, "all_s", x->all_s);
         json_object_end(&j);
     }

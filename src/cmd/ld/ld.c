@@ -116,6 +116,7 @@ static int link_once(const struct cmd_args *a, const char *build)
                         .args = a->rest + 1,
                         .folder = folder,
                         .all_blocks = a->leaves,
+                        .samples_short = a->sample_short,
                         .is_private = a->private_memory};
     if (l.tool->id == LD_TOOL_SCHEDULE && cmd_machine_get(a, &machine, &where) != 0)
         return remove_folder(folder), CMD_UNUSABLE;
@@ -285,6 +286,8 @@ static int put_script(const struct cmd_args *a, const char *folder, const char *
     put_quoted(&out, tool_name(a));
     if (a->leaves)
         str_puts(&out, " --leaves");
+    if (a->sample_short)
+        str_puts(&out, " --sample-short");
     if (a->private_memory)
         str_puts(&out, " --private-memory");
     if (a->counted) {
@@ -395,8 +398,11 @@ int cmd_ld(const struct cmd_args *a)
     const struct ld_tool *tool = ld_tool_named(tool_name(a));
     if (!tool)
         return CMD_UNUSABLE;
-    if ((a->clocks || a->leaves) && tool->id != LD_TOOL_CLOCKS)
-        return diag_error("ld: --%s is of --tool gprof --clocks, not of %s", a->clocks ? "clocks" : "leaves",
+    if ((a->clocks || a->leaves || a->sample_short) && tool->id != LD_TOOL_CLOCKS)
+        return diag_error("ld: --%s is of --tool gprof --clocks, not of %s",
+                          a->clocks   ? "clocks"
+                          : a->leaves ? "leaves"
+                                      : "sample-short",
                           tool->name),
                CMD_UNUSABLE;
     if (a->counted && tool->id != LD_TOOL_PROMOTE)

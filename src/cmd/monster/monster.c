@@ -110,11 +110,13 @@ int cmd_monster_run(const struct cmd_args *a)
                                 .program_count = a->programs.count,
                                 .maps = a->maps,
                                 .place = a->place,
+                                .marks = a->marks,
                                 .analyser = a->analyser,
                                 .memory_mb = a->memory,
                                 .limit_s = a->limit,
                                 .is_virtual = a->is_virtual,
                                 .calls = a->calls,
+                                .variables = a->variables,
                                 .user_only = a->of == 1,
                                 .kernel_only = a->of == 2};
     if (parse_disk(a, &o) < 0 || cmd_place_check("monster run", path, "", a->force) < 0)

@@ -36,13 +36,15 @@ static uint64_t shortest_line(const struct spied_program *s)
 /* Of shorter ones a reference is to more than two. */
 enum { FILTER_TWO_LINE_MIN = 64 };
 
-/* Are the last two lines of a set there, whatever came before? Chance may take any. */
-static bool keeps_two(const struct spied_program *s)
+/* Are the last two lines of a set there, whatever came before? Chance may take any. Among threads the order is mended
+ * after another one has taken a line, which bits of a tree remember. */
+static bool keeps_two(const struct spied_program *s, bool has_threads)
 {
     for (size_t i = 0; i < s->cache_count; i++)
         for (unsigned k = 0; k < s->caches[i].config.count; k++) {
             const struct cache_level *l = &s->caches[i].config.levels[k];
-            if (is_data_first(&s->caches[i].config, k) && (l->ways < 2 || l->policy == CACHE_RANDOM))
+            if (is_data_first(&s->caches[i].config, k) &&
+                (l->ways < 2 || l->policy == CACHE_RANDOM || (has_threads && l->policy != CACHE_LRU)))
                 return false;
         }
     return true;
@@ -83,6 +85,6 @@ void spied_choose_filter(struct spied_program *s, bool has_threads)
             return;
     spied_leave_out_tlbs(s);
     s->filter_shift = (uint8_t)__builtin_ctzll(line);
-    s->filter_two = !has_threads && line >= FILTER_TWO_LINE_MIN && s->part.one_in == 1 && keeps_two(s);
+    s->filter_two = line >= FILTER_TWO_LINE_MIN && s->part.one_in == 1 && keeps_two(s, has_threads);
     s->is_filtered = true;
 }

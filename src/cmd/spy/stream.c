@@ -87,7 +87,7 @@ static void take_swapped(const struct spied_program *s, const struct wire_entry 
     if (s->is_between || wire_event_entries(e) * sizeof *e < sizeof swapped)
         return;
     memcpy(&swapped, e + 1, sizeof swapped);
-    spy_swapped(s->spy, swapped.places);
+    spy_swapped(s->spy, s->thread, swapped.places);
 }
 
 static void take_event(struct spied_program *s, const struct wire_entry *e)

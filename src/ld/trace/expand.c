@@ -59,6 +59,68 @@ static void repeat(struct ld_trace_expand *x, const struct ld_trace_stream *s, c
         flush(x, s);
 }
 
+static void add_made(struct ld_trace_expand *x, const struct ld_trace_stream *s, const struct ld_trace_op *op,
+                     uint64_t address, uint64_t bytes)
+{
+    add_ref(x, s, address, (uint16_t)bytes, op->kind);
+    x->stats.made[op->kind]++;
+}
+
+static int64_t index_of(const struct ld_trace_repeat *r, const uint64_t *values, unsigned k)
+{
+    uint64_t word = values[r->indices + k * r->index_bytes / 8];
+    return r->index_bytes == 8 ? (int64_t)word : (int32_t)(word >> k % 2 * 32);
+}
+
+static void reach_masked(struct ld_trace_expand *x, const struct ld_trace_stream *s, const struct ld_trace_repeat *r,
+                         const struct ld_trace_op *op, const uint64_t *values, uint64_t at)
+{
+    uint64_t mask = values[r->mask] & (r->elements_max < 64 ? (1ull << r->elements_max) - 1 : UINT64_MAX);
+    if (!mask)
+        return;
+    unsigned first = (unsigned)__builtin_ctzll(mask), last = 63u - (unsigned)__builtin_clzll(mask);
+    if (r->elements == LD_TRACE_SPAN)
+        add_made(x, s, op, at + (uint64_t)first * op->bytes, (uint64_t)(last - first + 1) * op->bytes);
+    else if (r->elements == LD_TRACE_PACKED)
+        add_made(x, s, op, at, (uint64_t)__builtin_popcountll(mask) * op->bytes);
+    else if (r->elements == LD_TRACE_WHOLE)
+        add_made(x, s, op, at, op->bytes);
+    else
+        for (unsigned k = first; k <= last; k++)
+            if (mask >> k & 1)
+                add_made(x, s, op,
+                         at + (r->elements == LD_TRACE_INDEXED ? (uint64_t)index_of(r, values, k) * r->scale
+                                                               : (uint64_t)k * op->bytes),
+                         op->bytes);
+}
+
+/* The word that has it, words of op->bytes. */
+static uint64_t bit_place(const struct ld_trace_op *op, uint64_t number)
+{
+    int64_t bit = op->bytes == 2 ? (int16_t)number : op->bytes == 4 ? (int32_t)number : (int64_t)number;
+    unsigned shift = 3u + (unsigned)__builtin_ctz(op->bytes);
+    return (uint64_t)(bit >> shift) * op->bytes;
+}
+
+/* What operands do not say. */
+static void reach(struct ld_trace_expand *x, const struct ld_trace_stream *s, const struct ld_trace_part *part,
+                  const struct ld_trace_op *op, const uint64_t *values)
+{
+    const struct ld_trace_repeat *r = &part->repeats[op->repeat - 1];
+    uint64_t at = address_of(op, values), number = values[r->mask] + (uint64_t)r->plus;
+    if (r->elements == LD_TRACE_BIT)
+        add_made(x, s, op, at + bit_place(op, number), op->bytes);
+    else if (r->elements == LD_TRACE_TABLE)
+        add_made(x, s, op, at + (uint8_t)number, op->bytes);
+    else if (r->elements == LD_TRACE_PIECES)
+        for (unsigned k = 0; k < op->bytes; k += LD_TRACE_PIECE)
+            add_made(x, s, op, at + k, min_u64(LD_TRACE_PIECE, op->bytes - k));
+    else
+        reach_masked(x, s, r, op, values, at);
+    if (x->sim) /* others go there past the batch */
+        flush(x, s);
+}
+
 static void give_ops(struct ld_trace_expand *x, const struct ld_trace_stream *s, const struct ld_trace_part *part,
                      uint32_t from, uint32_t to, const uint64_t *values)
 {
@@ -68,7 +130,9 @@ static void give_ops(struct ld_trace_expand *x, const struct ld_trace_stream *s,
     }
     for (uint32_t k = from; k < to; k++) {
         const struct ld_trace_op *op = &part->ops[k];
-        if (op->repeat) {
+        if (op->repeat && part->repeats[op->repeat - 1].elements != LD_TRACE_STRING) {
+            reach(x, s, part, op, values);
+        } else if (op->repeat) {
             repeat(x, s, part, op, values);
             k += part->repeats[op->repeat - 1].ops - 1u;
         } else if (x->sim && !op->value_more) {

@@ -139,6 +139,53 @@ static void add_op(struct maker *m, struct ld_trace_op op)
     m->part->is_plain &= !op.repeat && !op.value_more;
 }
 
+/* As lackey tells them: by element where a vector is the mask. */
+static enum ld_trace_elements masked_of(const struct x86_reach *r)
+{
+    bool is_vector = r->mask < X86_REG_MASK0 && r->element_bytes > 1;
+    return r->is_whole ? LD_TRACE_WHOLE : r->is_packed ? LD_TRACE_PACKED : is_vector ? LD_TRACE_EACH : LD_TRACE_SPAN;
+}
+
+static enum ld_trace_elements elements_of(const struct x86_reach *r)
+{
+    switch ((enum x86_reach_kind)r->kind) {
+    case X86_REACH_ELEMENTS:
+        return LD_TRACE_INDEXED;
+    case X86_REACH_MASKED:
+        return masked_of(r);
+    case X86_REACH_BIT:
+        return LD_TRACE_BIT;
+    case X86_REACH_TABLE:
+        return LD_TRACE_TABLE;
+    case X86_REACH_FIXED:
+    case X86_REACH_STATE:
+    case X86_REACH_NONE:
+        break;
+    }
+    return LD_TRACE_PIECES;
+}
+
+static void add_reach(struct maker *m, const struct x86_reach *r, const struct rewrite_trace_access *x,
+                      struct ld_trace_op *op)
+{
+    enum ld_trace_elements elements = elements_of(r);
+    unsigned words = x->index_word < 0 ? 0 : (r->count * r->index_bytes + 7u) / 8;
+    m->repeats[m->repeat_count++] = (struct ld_trace_repeat){.elements = (uint8_t)elements,
+                                                             .mask = value_of(m, x->mask_word),
+                                                             .plus = x->number_plus,
+                                                             .elements_max = r->count,
+                                                             .indices = value_of(m, x->index_word),
+                                                             .index_bytes = r->index_bytes,
+                                                             .scale = r->access.scale,
+                                                             .ops = 1};
+    op->repeat = m->repeat_count;
+    op->bytes = elements == LD_TRACE_WHOLE    ? op->bytes
+                : elements == LD_TRACE_PIECES ? r->fixed_bytes
+                                              : r->element_bytes;
+    op->late = more(op->late, late_of(x->mask_word));
+    op->late = words ? more(op->late, late_of((int16_t)(x->index_word + (int)words - 1))) : op->late;
+}
+
 static void add_access(struct maker *m, const struct x86_detail *d, const struct rewrite_trace_access *x)
 {
     const struct x86_access *a = &x->access;
@@ -168,6 +215,8 @@ static void add_access(struct maker *m, const struct x86_detail *d, const struct
         op.repeat = m->repeat_count;
         op.late = more(op.late, late_of(x->count_word));
         op.late = x->has_rest ? more(op.late, late_of(x->rest_word)) : op.late;
+    } else if (x->is_reach) {
+        add_reach(m, &d->reach, x, &op);
     } else {
         m->part->made[op.kind]++;
     }

@@ -18,11 +18,26 @@ struct ld_trace_op {
     uint8_t kind;              /* enum cache_kind, or CACHE_MODIFY */
     uint8_t late;              /* so many late words must be there */
     uint16_t bytes;
-    uint16_t repeat; /* of a string instruction that repeats: its number, and 1, in the part's repeats; 0 none */
+    uint16_t repeat; /* of an instruction with elements: its number, and 1, in the part's repeats; 0 none */
 };
-struct ld_trace_repeat { /* an instruction; stands at its first operation */
+enum ld_trace_elements {
+    LD_TRACE_STRING,  /* one behind the other, `count` and `plus` times, less `rest` */
+    LD_TRACE_INDEXED, /* each of the mask at its index times `scale` */
+    LD_TRACE_EACH,    /* each of the mask in a row of all */
+    LD_TRACE_SPAN,    /* from the first of the mask to the last, at once */
+    LD_TRACE_PACKED,  /* so many as the mask has, at once */
+    LD_TRACE_WHOLE,   /* all or none */
+    LD_TRACE_BIT,     /* the word with the bit of that number */
+    LD_TRACE_TABLE,   /* the byte of that number, of 8 bits */
+    LD_TRACE_PIECES,  /* so many bytes, by LD_TRACE_PIECE */
+};
+enum { LD_TRACE_PIECE = 64 };
+struct ld_trace_repeat {   /* an instruction; stands at its first operation */
+    uint8_t elements;      /* enum ld_trace_elements; of others than strings: */
+    uint8_t mask, indices; /* values: the mask, or a number; the first words of indices */
+    uint8_t elements_max, index_bytes, scale;
     uint64_t fetch;      /* as lackey has it, it is fetched for each element, and once more where it has none left */
-    int64_t plus;        /* of count */
+    int64_t plus;        /* of count; of the number */
     uint8_t count, rest; /* values; rest NONE: it does not end earlier */
     uint8_t fetch_bytes; /* 0: nobody asks for fetches */
     uint8_t ops;

@@ -75,6 +75,7 @@ void html_details(struct html_page *p);                         /* detail.c: a s
 void html_steps(struct html_page *p, size_t row, size_t count); /* PREV and NEXT of section `row` */
 void html_facts(struct html_page *p, const struct facts *f);
 void html_tree(struct html_page *p);    /* tree.c */
+void html_pages(struct html_page *p);   /* pages.c: nothing without policies of mapping pages */
 void html_ranks(struct html_page *p);   /* ranks.c: nothing if the profile was not merged */
 void html_data(struct html_page *p);    /* data.c: what mtool spy found; nothing if it found nothing */
 void html_threads(struct html_page *p); /* threads.c: nothing if there is one */

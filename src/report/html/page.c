@@ -67,6 +67,7 @@ void report_html(const struct prof_result *r, const struct report_html_options *
         html_details(&p);
         html_tree(&p);
     }
+    html_pages(&p);
     html_ranks(&p);
     html_threads(&p);
     html_rest(&p);

@@ -22,11 +22,23 @@ void html_heat(struct html_page *p, uint64_t samples, uint64_t all)
                figure_count(p->a, samples), figure_count(p->a, all), figure_percent(p->a, share));
 }
 
+/* The line's part of the time: by samples, or on a described machine. */
+static void put_share(struct html_page *p, const struct prof_line *l)
+{
+    double share = tour_line_share(&p->tour, l);
+    if (!(p->tour.lines_s > 0) || !(share > 0)) {
+        html_heat(p, l ? l->samples : 0, p->tour.samples);
+        return;
+    }
+    str_printf(p->out, "<td class=\"n heat\" style=\"--h:%.0f%%\" title=\"%s s\">%s</td>", 100 * fmin(share, 1),
+               tour_seconds(&p->tour, l->actual_s), figure_percent(p->a, share));
+}
+
 /* The line's part of the stall, and whose it is; no cell without anything of that kind. */
 static void put_stall(struct html_page *p, const char *file, uint32_t line)
 {
     const char *objects;
-    if (!p->r->data_line_count)
+    if (!tour_has_stalls(&p->tour))
         return;
     double share = tour_stall(&p->tour, file, line, &objects);
     if (!(share > 0)) {
@@ -34,13 +46,14 @@ static void put_stall(struct html_page *p, const char *file, uint32_t line)
         return;
     }
     str_printf(p->out, "<td class=\"n heat\" style=\"--h:%.0f%%\"", 100 * fmin(share, 1));
-    html_attribute(p, "title", objects ? objects : "");
+    if (objects)
+        html_attribute(p, "title", objects);
     str_printf(p->out, ">%s</td>", figure_percent(p->a, share));
 }
 
 static void put_stall_head(struct html_page *p)
 {
-    if (!p->r->data_line_count)
+    if (!tour_has_stalls(&p->tour))
         return;
     html_puts(p, "<th scope=\"col\" class=\"n\">");
     html_term(p, "stall", "stall");
@@ -68,7 +81,7 @@ static void put_line(struct html_page *p, const struct excerpt *x, uint32_t line
     enum excerpt_line b = excerpt_belongs(x, line);
     html_puts(p, row[b]);
     str_printf(p->out, "<th scope=\"row\">%u</th>", line);
-    html_heat(p, l ? l->samples : 0, p->tour.samples);
+    put_share(p, l);
     put_count(p, "n wide", l ? l->instructions : 0);
     put_count(p, "n wide", l ? l->memory_ops : 0);
     put_stall(p, x->object->file, line);
@@ -94,8 +107,9 @@ static void put_lines(struct html_page *p, size_t row, const struct excerpt *x)
         "<div class=\"src\" tabindex=\"0\" role=\"region\" aria-labelledby=\"c%zu\"><table><caption id=\"c%zu\">", row,
         row);
     html_text(p, x->source->path);
+    str_printf(p->out, "</caption><thead><tr><th scope=\"col\">line</th><th scope=\"col\" class=\"n\">%s</th>",
+               tour_share_word(&p->tour));
     html_puts(p,
-              "</caption><thead><tr><th scope=\"col\">line</th><th scope=\"col\" class=\"n\">samples</th>"
               "<th scope=\"col\" class=\"n wide\">instructions</th><th scope=\"col\" class=\"n wide\">memory ops</th>");
     put_stall_head(p);
     html_puts(p, "<th scope=\"col\">source</th></tr></thead><tbody>\n");

@@ -86,16 +86,20 @@ static const char *loss(const struct view *v, const struct prof_object *o)
     return o->bound_by ? arena_printf(v->a, "%s, bound by %s", text, cell_safe(v->a, o->bound_by)) : text;
 }
 
-/* A stall only where mtool spy found one. */
-static bool has_column(const struct view *v, unsigned c) { return c != STALL || v->r->data_line_count; }
+/* A stall only where mtool spy or mtool monster found one. */
+static bool has_column(const struct view *v, unsigned c) { return c != STALL || tour_has_stalls(&v->tour); }
+static const char *head_of(const struct view *v, unsigned c)
+{
+    return c == SAMPLES && v->tour.lines_s > 0 ? tour_share_word(&v->tour) : heads[c];
+}
 
 static const char *cell(const struct view *v, const char *file, const struct prof_line *l, enum column c, uint32_t line)
 {
     double stall = c == STALL ? tour_stall(&v->tour, file, line, NULL) : NAN;
-    bool has_samples = l && l->samples != PROF_UNKNOWN && l->samples && v->tour.samples;
+    double share = c == SAMPLES ? tour_line_share(&v->tour, l) : NAN;
     switch (c) {
     case SAMPLES:
-        return has_samples ? figure_percent(v->a, (double)l->samples / (double)v->tour.samples) : "";
+        return share > 0 ? figure_percent(v->a, share) : "";
     case INSTRUCTIONS:
         return l && l->instructions ? figure_count(v->a, l->instructions) : "";
     case MEMORY_OPS:
@@ -157,7 +161,7 @@ static void put_heads(struct view *v)
     for (unsigned c = 0; c < COLUMN_COUNT; c++) {
         if (!has_column(v, c))
             continue;
-        cell_put_right(v->out, heads[c], v->widths[c]);
+        cell_put_right(v->out, head_of(v, c), v->widths[c]);
         str_puts(v->out, c + 1 < COLUMN_COUNT ? " " : "\n");
     }
 }
@@ -217,7 +221,7 @@ static void put_file(struct view *v, const char *file)
     str_printf(v->out, "\n%s\n", cell_safe(v->a, s->path ? s->path : file));
     put_missing(v, s, ranges[count - 1].last - AROUND);
     for (unsigned c = 0; c < COLUMN_COUNT; c++)
-        v->widths[c] = strlen(heads[c]);
+        v->widths[c] = strlen(head_of(v, c));
     for (size_t i = 0; i < count; i++)
         for (uint64_t line = ranges[i].first; line <= ranges[i].last; line++)
             widen(v, file, (uint32_t)line);

@@ -310,13 +310,13 @@ static double largest_time(const struct row_set *rows)
     return max;
 }
 
-static size_t row_limit(const struct report_options *o, size_t count)
+size_t row_limit(const struct report_options *o, size_t count)
 {
     size_t max = o->top ? o->top : o->all ? count : REPORT_TOP;
     return min_u64(count, max);
 }
 
-static void put_rest(size_t shown, size_t count, struct strbuf *out)
+void put_rest(size_t shown, size_t count, struct strbuf *out)
 {
     if (shown < count)
         str_printf(out, "%zu more (--top %zu)\n", count - shown, count);
@@ -373,61 +373,12 @@ static void table_objects(const struct prof_result *r, const struct report_optio
     put_rest(row_limit(o, rows.count), rows.count, out);
 }
 
-/* ---- source lines and modules: counts and samples, no seconds of their own ---- */
+/* ---- modules: counts and samples, no seconds of their own ---- */
 
-static const struct grid_column line_columns[] = {
-    {{"samples", ""}, false, NULL},    {{"share", ""}, false, NULL},        {{"instructions", ""}, false, NULL},
-    {{"memory ops", ""}, false, NULL}, {{"line", ""}, true, shorten_place},
-};
 static const struct grid_column module_columns[] = {
     {{"user", "time"}, false, NULL}, {{"", "instructions"}, false, NULL},   {{"", "memory ops"}, false, NULL},
     {{"", "counted"}, false, NULL},  {{"", "module"}, true, shorten_place},
 };
-
-static int compare_lines(const void *x, const void *y)
-{
-    const struct prof_line *a = *(const struct prof_line *const *)x, *b = *(const struct prof_line *const *)y;
-    uint64_t sa = a->samples + 1, sb = b->samples + 1; /* unknown becomes 0: last */
-    if (sa != sb)
-        return sa > sb ? -1 : 1;
-    return a->memory_ops != b->memory_ops ? (a->memory_ops > b->memory_ops ? -1 : 1) : (a > b) - (a < b);
-}
-
-static double samples_of_lines(const struct prof_result *r)
-{
-    uint64_t sum = 0;
-    for (size_t i = 0; i < r->line_count; i++)
-        sum += r->lines[i].samples == PROF_UNKNOWN ? 0 : r->lines[i].samples;
-    return (double)sum;
-}
-
-static void table_lines(const struct prof_result *r, const struct report_options *o, struct arena *a,
-                        struct strbuf *out)
-{
-    const struct prof_line **list = ARENA_ARRAY(a, const struct prof_line *, r->line_count);
-    double all = samples_of_lines(r);
-    struct grid g;
-    for (size_t i = 0; i < r->line_count; i++)
-        list[i] = &r->lines[i];
-    qsort(list, r->line_count, sizeof *list, compare_lines);
-    grid_init(&g, line_columns, ARRAY_LEN(line_columns), o, a);
-    for (size_t i = 0; i < row_limit(o, r->line_count); i++) {
-        const struct prof_line *l = list[i];
-        const char *const cells[ARRAY_LEN(line_columns)] = {
-            figure_count(a, l->samples),
-            figure_percent(a, l->samples == PROF_UNKNOWN ? NAN : (double)l->samples / all),
-            figure_count(a, l->instructions),
-            figure_count(a, l->memory_ops),
-            cell_safe(a, arena_printf(a, "%s:%u", l->file ? l->file : "?", l->line)),
-        };
-        grid_row(&g, cells, false);
-    }
-    if (r->line_count)
-        grid_put(&g, out);
-    else
-        str_puts(out, "No source line is known: the program has no line table (compile it with -g).\n");
-    put_rest(row_limit(o, r->line_count), r->line_count, out);
-}
 
 static void table_modules(const struct prof_result *r, const struct report_options *o, struct arena *a,
                           struct strbuf *out)
@@ -527,7 +478,7 @@ static bool put_data(const struct prof_result *r, const struct report_options *o
 static void put_table(const struct prof_result *r, const struct report_options *o, struct arena *a, struct strbuf *out)
 {
     if (o->by == REPORT_BY_LINE)
-        table_lines(r, o, a, out);
+        lines_put(r, o, a, out);
     else if (o->by == REPORT_BY_MODULE)
         table_modules(r, o, a, out);
     else if (o->by == REPORT_BY_THREAD)

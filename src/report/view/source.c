@@ -7,7 +7,7 @@ enum { MAX = 100000 }; /* lines */
 
 struct widths { /* columns of figures */
     size_t samples, instructions, memory_ops, line;
-    size_t stall; /* 0: mtool spy found none */
+    size_t stall; /* 0: none was found */
 };
 struct figures { /* of a line, as text */
     const char *samples, *instructions, *memory_ops, *line, *stall;
@@ -15,8 +15,8 @@ struct figures { /* of a line, as text */
 
 static const char *samples_of(struct view *v, const struct prof_line *l)
 {
-    bool has = l && l->samples != PROF_UNKNOWN && l->samples && v->tour.samples;
-    return has ? figure_percent(v->page_texts, (double)l->samples / (double)v->tour.samples) : "";
+    double share = tour_line_share(&v->tour, l);
+    return share > 0 ? figure_percent(v->page_texts, share) : "";
 }
 
 static const char *count_of(struct view *v, uint64_t n)
@@ -29,7 +29,7 @@ enum { FIGURES_FROM = 50, INSTRUCTIONS_FROM = 100 }; /* columns of the screen */
 static struct widths widths_of(struct view *v, const char *file, uint32_t last)
 {
     struct widths w = {strlen("samp"), strlen("instr"), strlen("mem ops"), strlen("line"),
-                       v->tour.r->data_line_count ? strlen("stall") : 0};
+                       tour_has_stalls(&v->tour) ? strlen("stall") : 0};
     for (size_t i = 0; i < v->tour.r->line_count; i++) {
         const struct prof_line *l = v->tour.lines[i];
         if (!l->file || strcmp(l->file, file) != 0 || l->line > last)
@@ -78,7 +78,11 @@ static void add_source(struct view *v, const struct excerpt *x)
 {
     uint32_t last = (uint32_t)min_u64(x->source->line_count, MAX);
     struct widths w = widths_of(v, x->object->file, last);
-    view_add(v, STYLE_HEAD, head_of(v, &w, &(struct figures){"samp", "instr", "mem ops", "line", "stall"}, ' '),
+    view_add(v, STYLE_HEAD,
+             head_of(v, &w,
+                     &(struct figures){v->tour.lines_s > 0 ? tour_share_word(&v->tour) : "samp", "instr", "mem ops",
+                                       "line", "stall"},
+                     ' '),
              cell_safe(v->page_texts, x->source->path));
     for (uint32_t line = 1; line <= last; line++)
         add_line(v, x, &w, line);

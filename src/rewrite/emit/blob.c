@@ -25,9 +25,9 @@ enum {
     BLOB_WATCHED = 224,
     BLOB_TOLD = 232,
     BLOB_LINE = 240,
-    BLOB_LINES_REACH = 256,
-    BLOB_LINES_RANGE = 264,
-    BLOB_STATES = 272
+    BLOB_LINES_REACH = 288,
+    BLOB_LINES_RANGE = 296,
+    BLOB_STATES = 304
 };
 
 uint64_t rw_blob_bytes(void) { return ALIGN_UP((uint64_t)sizeof rt_blob, (uint64_t)64); }
@@ -47,7 +47,10 @@ uint64_t rw_blob_register(const struct rw *w) { return entrance(w, BLOB_REGISTER
 uint64_t rw_blob_forked(const struct rw *w) { return entrance(w, BLOB_FORKED); }
 uint64_t rw_blob_catch(const struct rw *w) { return entrance(w, BLOB_CATCH); }
 uint64_t rw_blob_forget_lines(const struct rw *w) { return entrance(w, BLOB_FORGET_LINES); }
-uint64_t rw_blob_line(const struct rw *w, bool is_store) { return entrance(w, BLOB_LINE + 8u * is_store); }
+uint64_t rw_blob_line(const struct rw *w, enum rw_line how, bool is_store)
+{
+    return entrance(w, BLOB_LINE + 16u * how + 8u * is_store);
+}
 uint64_t rw_blob_lines_reach(const struct rw *w) { return entrance(w, BLOB_LINES_REACH); }
 uint64_t rw_blob_lines_range(const struct rw *w) { return entrance(w, BLOB_LINES_RANGE); }
 uint64_t rw_blob_chunk_full(const struct rw *w) { return entrance(w, BLOB_CHUNK_FULL); }

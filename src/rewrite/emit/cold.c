@@ -28,11 +28,16 @@ static bool can_part(const struct rw *w, uint32_t b)
            !(before->flags & CFG_BLOCK_SYSCALL) && !rw_step_of(w, b - 1);
 }
 
+bool rw_can_part(const struct rw *w, uint32_t func)
+{
+    const struct cfg_func *fn = &w->cfg->funcs.data[func];
+    return !fn->is_plt && fn->fde != ID_NONE && !w->cfg->unwind.fdes[fn->fde].lsda;
+}
+
 void rw_find_cold(const struct rw *w, uint32_t func)
 {
     const struct cfg_func *fn = &w->cfg->funcs.data[func];
-    if (!w->is_cold || fn->is_plt || fn->fde == ID_NONE || w->cfg->unwind.fdes[fn->fde].lsda ||
-        !w->feedback_block[fn->block_first])
+    if (!w->is_cold || !rw_can_part(w, func) || !w->feedback_block[fn->block_first])
         return;
     uint32_t end = fn->block_first + fn->block_count, cold_bytes = 0;
     for (uint32_t b = fn->block_first, to; b < end; b = to) {

@@ -273,8 +273,8 @@ static void list_stubs_of_groups(struct list *l, uint32_t f)
 
 /* ---- all ---- */
 
-/* The blocks and stubs of one part. In the cold one each block begins with the frame that it has, as stubs do. */
-static void list_part(struct list *l, const struct cfg_func *fn, bool cold)
+/* The blocks of one part. In the cold one each block begins with the frame that it has, as stubs do. */
+static void list_blocks(struct list *l, const struct cfg_func *fn, bool cold)
 {
     cfg_for_each_block(fn, b) {
         if (rw_is_cold(l->w, b) != cold)
@@ -286,23 +286,47 @@ static void list_part(struct list *l, const struct cfg_func *fn, bool cold)
         if (rw_falls_over(l->w, fn, b) && fall_edge(l->w->cfg, fn, b + 1) != ID_NONE)
             add(l, RW_FALL, b + 1, JUMP_BYTES);
     }
+}
+
+static void list_part(struct list *l, const struct cfg_func *fn, bool cold)
+{
+    list_blocks(l, fn, cold);
     cfg_for_each_block(fn, b)
         list_stubs_of_block(l, fn, b, cold);
+}
+
+/* Its second copies, and what sites do in them, stand apart: few turns come there, and the first copies of functions
+ * fill the processor's lines and pages. */
+static void list_func_of_two(struct list *l, uint32_t f)
+{
+    const struct cfg_func *fn = &l->w->cfg->funcs.data[f];
+    bool is_apart = rw_can_part(l->w, f);
+    list_blocks(l, fn, false);
+    if (is_apart)
+        l->w->funcs[f].cold_first = here(l);
+    cfg_for_each_block(fn, b)
+        list_stubs_of_block(l, fn, b, false);
+    list_stubs_of_groups(l, f);
+    cfg_for_each_block(fn, b)
+        list_second(l, fn, b);
+    if (!is_apart)
+        l->w->funcs[f].cold_first = here(l);
 }
 
 static void list_func(struct list *l, uint32_t f)
 {
     const struct cfg_func *fn = &l->w->cfg->funcs.data[f];
     l->first = l->all.len;
-    rw_find_cold(l->w, f);
-    list_part(l, fn, false);
-    list_stubs_of_groups(l, f);
-    if (l->w->second)
-        cfg_for_each_block(fn, b)
-            list_second(l, fn, b);
-    l->w->funcs[f].cold_first = here(l);
-    if (l->w->is_cold)
-        list_part(l, fn, true);
+    if (l->w->second) {
+        list_func_of_two(l, f);
+    } else {
+        rw_find_cold(l->w, f);
+        list_part(l, fn, false);
+        list_stubs_of_groups(l, f);
+        l->w->funcs[f].cold_first = here(l);
+        if (l->w->is_cold)
+            list_part(l, fn, true);
+    }
     l->w->funcs[f].fragment_count = here(l);
 }
 

@@ -16,9 +16,9 @@
  */
 #include "rewrite/instruments/operand.h"
 #include "rewrite/instruments/references.h"
+#include "rewrite/instruments/vectors.h"
 
 enum { SITE_BYTES_MAX = 256, LINE = 64, PUSHED = 3 * 8, CALL_BYTES = 5, LEA_RSP_BYTES = 8, TAIL_POPS = 3 };
-enum { EVEX_BYTES = 7, VEX_BYTES = 5 }; /* of what stores a vector */
 
 /* ---- which ---- */
 
@@ -171,59 +171,6 @@ struct code {
 
 static uint64_t here(const struct code *c) { return c->addr + (uint64_t)(c->p - c->first); }
 
-/* vmovdqu64 [rsp],zmm or vmovdqu [rsp],ymm, whatever part of it has indices. */
-static uint8_t *put_spill(uint8_t *p, const struct x86_reach *r)
-{
-    unsigned v = r->index - X86_REG_VEC0;
-    uint8_t modrm = (uint8_t)(4 | (v & 7) << 3);
-    if (r->is_evex) {
-        uint8_t bank = (uint8_t)(0x61 | (v & 8 ? 0 : 0x80) | (v & 16 ? 0 : 0x10));
-        uint8_t evex[EVEX_BYTES] = {0x62, bank, 0xfe, 0x48, 0x7f, modrm, 0x24};
-        return rw_put_bytes(p, (const char *)evex, sizeof evex);
-    }
-    uint8_t vex[VEX_BYTES] = {0xc5, (uint8_t)(v & 8 ? 0x7e : 0xfe), 0x7f, modrm, 0x24};
-    return rw_put_bytes(p, (const char *)vex, sizeof vex);
-}
-
-/* kmovw, kmovd, kmovq: what there is wherever there are so many elements. */
-static uint8_t *put_mask_register(uint8_t *p, const struct x86_reach *r)
-{
-    uint8_t modrm = (uint8_t)(0xd0 | (r->mask - X86_REG_MASK0));
-    if (r->count > 32)
-        p = rw_put_bytes(p, "\xc4\xe1\xfb\x93", 4);
-    else
-        p = rw_put_bytes(p, r->count > 16 ? "\xc5\xfb\x93" : "\xc5\xf8\x93", 3);
-    *p++ = modrm;
-    return p;
-}
-
-/* pmovmskb, vmovmskps, vmovmskpd */
-static uint8_t *put_signs(uint8_t *p, const struct x86_reach *r)
-{
-    unsigned v = r->mask - X86_REG_VEC0;
-    uint8_t modrm = (uint8_t)(0xd0 | (v & 7));
-    if (r->element_bytes == 1) {
-        if (!r->is_mmx)
-            *p++ = 0x66;
-        if (v & 8)
-            *p++ = 0x41;
-        p = rw_put_bytes(p, "\x0f\xd7", 2);
-    } else {
-        *p++ = 0xc4;
-        *p++ = v & 8 ? 0xc1 : 0xe1;
-        *p++ = (uint8_t)(0x78 | (r->vector_bytes == 32) << 2 | (r->element_bytes == 8));
-        *p++ = 0x50;
-    }
-    *p++ = modrm;
-    return p;
-}
-
-static uint8_t *put_mask(uint8_t *p, const struct x86_reach *r)
-{
-    bool is_register = r->mask >= X86_REG_MASK0 && r->mask < X86_REG_FLAGS_C;
-    return is_register ? put_mask_register(p, r) : put_signs(p, r);
-}
-
 static void put_number_address(struct code *c, int64_t disp)
 {
     if (!c->r->is_rip) {
@@ -274,7 +221,7 @@ static void put_more(struct code *c)
     switch ((enum x86_reach_kind)r->kind) {
     case X86_REACH_ELEMENTS:
     case X86_REACH_MASKED:
-        c->p = put_mask(c->p, r);
+        c->p = put_mask(c->p, r, X86_RDX);
         return;
     case X86_REACH_BIT:
         put_bit_number(c);
@@ -297,7 +244,7 @@ static void put_call(struct code *c)
 {
     c->p = put_move_stack(c->p, -WIRE_TOLD_ROOM);
     if (c->d.reach.kind == X86_REACH_ELEMENTS)
-        c->p = put_spill(c->p, &c->d.reach);
+        c->p = put_spill(c->p, &c->d.reach, 0);
     c->p = rw_put_bytes(c->p, "\x50\x51\x52", 3);
     if (!c->r->is_behind) {
         put_address(c);
@@ -344,7 +291,7 @@ static void put_site(struct code *c, uint8_t how)
 uint8_t rw_call_how(const struct x86_detail *d)
 {
     bool has_indices = d->reach.kind == X86_REACH_ELEMENTS;
-    return RW_REFERENCE_CALL | (!has_indices ? 0 : d->reach.is_evex ? EVEX_BYTES : VEX_BYTES);
+    return RW_REFERENCE_CALL | (!has_indices ? 0 : d->reach.is_evex ? EVEX_SPILL_BYTES : VEX_SPILL_BYTES);
 }
 
 unsigned rw_call_bytes(const struct rw *w, const struct rw_reference *r, uint8_t how)

@@ -312,11 +312,11 @@ static struct operand below_stack(unsigned slot)
     return (struct operand){0, X86_RSP, X86_REG_NONE, 0, -8 * (int64_t)slot};
 }
 
-static void put_note_line(struct code *c, unsigned k)
+static void put_note_line(struct code *c, unsigned k, enum rw_line how)
 {
     move_apart(c, -RED_ZONE);
     insn(c, STORE, c->r->address, below_stack(LINE_SLOT));
-    call(c, rw_blob_line(c->w, site_of(c, k)->access.is_store));
+    call(c, rw_blob_line(c->w, how, site_of(c, k)->access.is_store));
     move_apart(c, RED_ZONE);
 }
 
@@ -339,7 +339,7 @@ static void put_mark(struct code *c, unsigned k, unsigned plus)
 {
     unsigned address = c->r->address;
     if (c->w->opt->filter_threads) {
-        put_note_line(c, k);
+        put_note_line(c, k, plus ? RW_LINE_NEXT : RW_LINE_TOLD);
         return;
     }
     if (c->w->opt->filter_two) {
@@ -628,9 +628,14 @@ static void put_filter(struct code *c, unsigned k, struct labels *l, uint64_t ba
     land_if(c, is_one);
     land_if(c, is_taken);
     l->miss[k] = offset(c);
-    if (c->w->opt->filter_two)
-        is_last = put_two(c, k, back);
-    put_mark(c, k, 0);
+    if (c->w->opt->filter_two && c->w->opt->filter_threads) {
+        put_note_line(c, k, RW_LINE_MAY_PASS);
+        jump_if(c, EQUAL, back);
+    } else {
+        if (c->w->opt->filter_two)
+            is_last = put_two(c, k, back);
+        put_mark(c, k, 0);
+    }
     land_if(c, is_last);
     land_if(c, is_odd);
 }
@@ -666,16 +671,15 @@ void rw_put_reference(const struct rw *w, const struct rw_fragment *f, uint8_t *
 {
     const struct rw_reference *r = &w->references->data[f->id];
     uint8_t code[SITE_BYTES_MAX];
-    uint64_t func = addr - f->off;
     struct code other = {.w = w, .r = r, .first = code, .p = code},
                 c = {.w = w, .r = r, .first = at, .p = at, .addr = addr};
     struct labels l = {.full = 0};
     if (f->how & RW_REFERENCE_COLD) {
         put_hot(&other, &l, 0);
-        put_cold(&c, &l, func + r->hot);
+        put_cold(&c, &l, rw_reference_address(w, r, r->hot));
     } else {
         put_cold(&other, &l, 0);
-        put_hot(&c, &l, func + r->cold);
+        put_hot(&c, &l, rw_reference_address(w, r, r->cold));
     }
 }
 

@@ -354,14 +354,20 @@ static void describe(struct rw *w, uint32_t func)
     }
 }
 
+uint64_t rw_reference_address(const struct rw *w, const struct rw_reference *r, uint32_t off)
+{
+    return rw_address(&w->funcs[w->cfg->blocks.data[cfg_block_of(w->cfg, r->insn)].func], off);
+}
+
 static void put(const struct rw *w, const struct rw_fragment *f, uint8_t *at, uint64_t addr)
 {
+    const struct rw_reference *all = w->references->data;
     if (f->how == RW_REFERENCE_ASK)
-        rw_put_check(w, at, addr, addr - f->off + w->references->data[f->id].hot);
+        rw_put_check(w, at, addr, rw_reference_address(w, &all[f->id], all[f->id].hot));
     else if (f->how == RW_REFERENCE_BACK)
-        rw_put_jmp(at, addr, addr - f->off + w->references->data[f->id].ask + RW_CHECK_BYTES);
+        rw_put_jmp(at, addr, rw_reference_address(w, &all[f->id], all[f->id].ask) + RW_CHECK_BYTES);
     else if (f->how == RW_REFERENCE_CHECK)
-        rw_put_check(w, at, addr, addr - f->off + w->label[f->id].second);
+        rw_put_check(w, at, addr, rw_address(&w->funcs[w->cfg->blocks.data[f->id].func], w->label[f->id].second));
     else if (f->how & RW_REFERENCE_WATCH)
         rw_put_watch(w, f, at, addr);
     else

@@ -62,6 +62,8 @@ struct rw_references {
 
 /* reference_code.c: what stands in front of the instruction, and behind the function for a chunk that is full. A byte
  * says what unwinders must know. */
+/* In the copy, by the offset in that of its function. */
+uint64_t rw_reference_address(const struct rw *w, const struct rw_reference *r, uint32_t off);
 uint8_t rw_reference_how(const struct rw_reference *r, bool is_cold);
 unsigned rw_reference_bytes(const struct rw *w, const struct rw_reference *r, bool is_cold);
 void rw_put_reference(const struct rw *w, const struct rw_fragment *f, uint8_t *at, uint64_t addr);

@@ -16,17 +16,20 @@
  *     lea p,[block]; mov [q],p
  *     end: restore; lea rsp,[rsp+...]
  *
- * What comes later has no `cmp`: its room is kept by the part's begin.
+ * What comes later has no `cmp`: its room is kept by the part's begin. Indices of a gather are stored in full on the
+ * stack, and told from there.
  *
  * needs: funcs. fills: traced.
  */
 #include "wire/trace.h"
 #include "rewrite/instruments/operand.h"
 #include "rewrite/instruments/registers.h"
+#include "rewrite/instruments/vectors.h"
 
 #include <stdlib.h>
 
 enum { RED_ZONE = 128, ARGUMENTS = 2, CALL_BYTES = 5, LEA_RSP_BYTES = 8, POINT_BYTES_MAX = 4096, WORD = 8 };
+enum { VECTOR_SLOTS = 8 };
 
 struct point { /* in front of an instruction, or behind it */
     uint32_t insn, block;
@@ -36,12 +39,14 @@ struct point { /* in front of an instruction, or behind it */
     uint32_t words;        /* into words: all that are told */
     uint8_t p, q;
     uint8_t saved[2], saves;
-    bool saves_flags;
+    bool saves_flags, has_indices;
     uint16_t bytes;
+    uint32_t reach; /* into reaches: of what vector and mask registers hold there */
 };
 struct rw_traced {
     VEC(struct point) points; /* in the order of their places in the code */
     VEC(struct rewrite_trace_word) words;
+    VEC(struct x86_reach) reaches;
     uint32_t *of_insn; /* [insns] its first point, ID_NONE: none */
 };
 
@@ -72,10 +77,11 @@ struct code {
 static uint64_t here(const struct code *c) { return c->addr + (uint64_t)(c->p - c->first); }
 static void insn(struct code *c, uint32_t code, unsigned reg, struct operand m) { c->p = put_insn(c->p, code, reg, m); }
 
-static int32_t stack_bytes(const struct point *x)
-{
-    return RED_ZONE + WORD * (int32_t)(ARGUMENTS + 2u * x->saves_flags + x->saves);
-}
+/* Behind the arguments: what is saved, then a vector. */
+static unsigned saved_slots(const struct point *x) { return 2u * x->saves_flags + x->saves; }
+static unsigned slots(const struct point *x) { return saved_slots(x) + VECTOR_SLOTS * x->has_indices; }
+
+static int32_t stack_bytes(const struct point *x) { return RED_ZONE + WORD * (int32_t)(ARGUMENTS + slots(x)); }
 
 static void put_save(struct code *c)
 {
@@ -169,6 +175,17 @@ static void put_value(struct code *c, unsigned word, int64_t to)
     insn(c, STORE, is_plain ? v->base : c->x->p, at(c->x->q, to));
 }
 
+static const struct x86_reach *reach_of(const struct code *c) { return &c->w->traced->reaches.data[c->x->reach]; }
+
+static void put_vector_value(struct code *c, const struct rewrite_trace_word *v, int64_t to)
+{
+    if (v->tells == REWRITE_TRACE_MASK)
+        c->p = put_mask(c->p, reach_of(c), c->x->p);
+    else
+        insn(c, LOAD, c->x->p, on_stack(ARGUMENTS + saved_slots(c->x) + v->part));
+    insn(c, STORE, c->x->p, at(c->x->q, to));
+}
+
 static unsigned bytes_told(const struct point *x) { return WORD * (x->part ? 1u + x->count : 2u * x->count); }
 
 /* Up to `fast`. Returns the way to the end that is taken where there is no room. */
@@ -211,8 +228,15 @@ static void put_late(struct code *c)
     const struct point *x = c->x;
     c->p = put_short_number(c->p, x->q, bytes_told(x));
     insn(c, XADD, x->q, at(x->p, WORD));
+    if (x->has_indices)
+        c->p = put_spill(c->p, reach_of(c), WORD * (ARGUMENTS + saved_slots(x)));
     for (unsigned k = 0; k < x->count; k++) {
-        put_value(c, k, WORD * (2 * (int64_t)k + 1));
+        const struct rewrite_trace_word *v = &c->w->traced->words.data[x->words + k];
+        int64_t to = WORD * (2 * (int64_t)k + 1);
+        if (v->tells == REWRITE_TRACE_REGISTERS)
+            put_value(c, k, to);
+        else
+            put_vector_value(c, v, to);
         store_number(c, at(x->q, WORD * 2 * (int64_t)k), (uint32_t)WIRE_TRACE_LATE + x->first + k);
     }
 }
@@ -259,8 +283,14 @@ static void add_point(struct finder *f, struct point x, const struct rewrite_tra
 {
     struct rw_traced *t = f->w->traced;
     x.words = (uint32_t)t->words.len;
-    for (unsigned k = 0; k < x.count; k++)
+    for (unsigned k = 0; k < x.count; k++) {
         VEC_PUSH(&t->words, words[k]);
+        x.has_indices |= words[k].tells == REWRITE_TRACE_INDICES;
+        if (words[k].tells == REWRITE_TRACE_MASK) {
+            x.reach = (uint32_t)t->reaches.len;
+            VEC_PUSH(&t->reaches, f->details[words[k].insn].reach);
+        }
+    }
     choose_registers(f->w, &x, live);
     x.bytes = size_of(f->w, &x);
     if (t->of_insn[x.insn] == ID_NONE)
@@ -352,6 +382,7 @@ static void forget(struct rw *w)
         return;
     VEC_FREE(&w->traced->points);
     VEC_FREE(&w->traced->words);
+    VEC_FREE(&w->traced->reaches);
 }
 
 /* ---- where they stand ---- */
@@ -375,10 +406,8 @@ static bool is_any(const struct rw *w, uint32_t insn, bool is_behind, struct rw_
             continue;
         any = true;
         if (out)
-            rw_fragment_add(out, (struct rw_fragment){.id = k,
-                                                      .bytes = x->bytes,
-                                                      .kind = RW_INSERTED,
-                                                      .how = (uint8_t)(2u * x->saves_flags + x->saves)});
+            rw_fragment_add(
+                out, (struct rw_fragment){.id = k, .bytes = x->bytes, .kind = RW_INSERTED, .how = (uint8_t)slots(x)});
     }
     return any;
 }

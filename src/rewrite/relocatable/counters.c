@@ -12,6 +12,7 @@
  * needs: plan, layout. fills: units, unit_of_func, counter_number.
  */
 #include "rewrite/relocatable/relocatable.h"
+#include "wire/link.h"
 
 #include <stdlib.h>
 
@@ -38,6 +39,8 @@ static void number_func(struct rel_object *o, uint32_t f)
     const struct rw *w = &o->w;
     const struct cfg_func *fn = &w->cfg->funcs.data[f];
     uint32_t unit = o->unit_of_func[f];
+    for (uint32_t k = 0; w->clock_words && w->clock_words[f] != ID_NONE && k < WIRE_CLOCKS_WORDS; k++)
+        number(o, unit, w->clock_words[f] + k);
     cfg_for_each_block(fn, b) {
         number(o, unit, w->block_counter[b]);
         number(o, unit, w->enter_counter[b]);

@@ -50,7 +50,8 @@ static void choose_instrument(struct rel_object *o)
     o->rw_opt =
         (struct rewrite_options){.plan = o->opt->tool == REWRITE_RELOCATABLE_COUNTS ? REWRITE_COUNT : REWRITE_NONE,
                                  .all_blocks = o->opt->all_blocks,
-                                 .locked = o->opt->locked};
+                                 .locked = o->opt->locked,
+                                 .clocks_in_line = o->opt->clocks_in_line};
     o->w.opt = &o->rw_opt;
     o->w.instrument = &o->instrument;
     o->w.stats = &o->rw_stats;
@@ -189,7 +190,7 @@ static void object_fini(struct rel_object *o)
 void rewrite_relocatable_options_put(const struct rewrite_relocatable_options *opt, struct strbuf *out)
 {
     _Static_assert(sizeof *opt == 24, "a field more, or less: here, too");
-    str_printf(out, "%d %d %d %d", (int)opt->tool, opt->poison, opt->locked, opt->all_blocks);
+    str_printf(out, "%d %d %d %d %d", (int)opt->tool, opt->poison, opt->locked, opt->all_blocks, opt->clocks_in_line);
 }
 
 int rewrite_relocatable(const char *name, const uint8_t *bytes, size_t size,

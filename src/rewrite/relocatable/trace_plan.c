@@ -5,7 +5,8 @@
  * nothing that the linker may change: relocated numbers, and instructions that it relaxes.
  *
  * A register's value is a root and a number more: what it held where the part began, or what an instruction wrote into
- * it. Copies, and numbers that are added, keep the root. Accesses with the same roots and scale need one word.
+ * it. Copies, and numbers that are added, keep the root. Accesses with the same roots and scale need one word. What
+ * vector and mask registers hold, where an address depends on it, is told in front of its instruction.
  */
 #include "rewrite/rewrite.h"
 
@@ -56,7 +57,8 @@ static bool is_at_begin(struct planner *p, uint16_t base, uint16_t index)
 
 static void add_word(struct planner *p, struct group *g, uint8_t base, uint8_t index, unsigned insn, bool is_behind)
 {
-    struct rewrite_trace_word w = {base, index, g->scale, (uint8_t)insn, is_behind};
+    struct rewrite_trace_word w = {
+        .base = base, .index = index, .scale = g->scale, .insn = (uint8_t)insn, .is_behind = is_behind};
     g->word = (uint8_t)(g->is_late ? p->out->late_count++ : p->out->entry_count++);
     (g->is_late ? p->out->late : p->out->entry)[g->word] = w;
 }
@@ -98,6 +100,25 @@ static bool has_name(const struct x86_insn *in, const char *begins)
 
 /* ---- accesses ---- */
 
+static bool can_be_reached(const struct x86_reach *r)
+{
+    switch ((enum x86_reach_kind)r->kind) {
+    case X86_REACH_ELEMENTS:
+    case X86_REACH_MASKED:
+    case X86_REACH_FIXED:
+    case X86_REACH_TABLE:
+        break;
+    case X86_REACH_BIT:
+        if (r->index < X86_GPR_COUNT)
+            break;
+        return false;
+    case X86_REACH_STATE:
+    case X86_REACH_NONE:
+        return false;
+    }
+    return !r->is_narrow && r->access.segment != X86_SEGMENT_GS;
+}
+
 static bool can_be_told(const struct x86_detail *d)
 {
     if (d->access_count < 0 || d->reach.kind != X86_REACH_NONE)
@@ -110,8 +131,12 @@ static bool can_be_told(const struct x86_detail *d)
 
 static void add_access(struct planner *p, const struct x86_detail *d, unsigned insn, const struct x86_access *a)
 {
-    struct rewrite_trace_access x = {
-        .insn = (uint8_t)insn, .access = *a, .word = REWRITE_TRACE_NO_WORD, .count_word = REWRITE_TRACE_NO_WORD};
+    struct rewrite_trace_access x = {.insn = (uint8_t)insn,
+                                     .access = *a,
+                                     .word = REWRITE_TRACE_NO_WORD,
+                                     .count_word = REWRITE_TRACE_NO_WORD,
+                                     .mask_word = REWRITE_TRACE_NO_WORD,
+                                     .index_word = REWRITE_TRACE_NO_WORD};
     bool has_base = a->base < X86_GPR_COUNT, has_index = a->index < X86_GPR_COUNT;
     if (p->out->access_count == REWRITE_TRACE_ACCESSES_MAX)
         return;
@@ -147,6 +172,46 @@ static void add_rest(struct planner *p, unsigned insn, unsigned first_access)
     for (unsigned k = first_access; k < p->out->access_count; k++) {
         p->out->accesses[k].rest_word = number_of(g);
         p->out->accesses[k].has_rest = true;
+    }
+}
+
+/* A word that nothing else shares. */
+static int16_t add_vector_word(struct planner *p, unsigned insn, enum rewrite_trace_tells tells, unsigned part)
+{
+    struct group *g = &p->groups[p->group_count++];
+    *g = (struct group){p->roots++, NO_ROOT, 0, .is_late = true};
+    add_word(p, g, X86_REG_NONE, X86_REG_NONE, insn, false);
+    p->out->late[g->word].tells = (uint8_t)tells;
+    p->out->late[g->word].part = (uint8_t)part;
+    return number_of(g);
+}
+
+/* The number of a bit, or in a table. */
+static void add_number(struct planner *p, struct rewrite_trace_access *x, uint8_t reg, unsigned insn)
+{
+    const struct group *g = group_of(p, reg, X86_REG_NONE, 0, insn);
+    x->mask_word = number_of(g);
+    x->number_plus = p->regs[reg].plus - g->plus;
+}
+
+static void add_reach(struct planner *p, const struct x86_detail *d, unsigned insn)
+{
+    const struct x86_reach *r = &d->reach;
+    unsigned indices = r->kind == X86_REACH_ELEMENTS ? (r->count * r->index_bytes + 7u) / 8 : 0;
+    if (p->out->access_count == REWRITE_TRACE_ACCESSES_MAX || p->group_count + 2 + indices > REWRITE_TRACE_WORDS_MAX) {
+        p->out->untold++;
+        return;
+    }
+    add_access(p, d, insn, &r->access);
+    struct rewrite_trace_access *x = &p->out->accesses[p->out->access_count - 1];
+    x->is_reach = true;
+    if (r->kind == X86_REACH_BIT || r->kind == X86_REACH_TABLE)
+        add_number(p, x, r->kind == X86_REACH_BIT ? r->index : X86_RAX, insn);
+    if (r->kind == X86_REACH_ELEMENTS || r->kind == X86_REACH_MASKED)
+        x->mask_word = add_vector_word(p, insn, REWRITE_TRACE_MASK, 0);
+    for (unsigned k = 0; k < indices; k++) {
+        int16_t word = add_vector_word(p, insn, REWRITE_TRACE_INDICES, k);
+        x->index_word = k ? x->index_word : word;
     }
 }
 
@@ -218,7 +283,9 @@ unsigned rewrite_trace_plan(const struct x86_detail *insns, unsigned first, unsi
     for (unsigned i = first; i < count; i++) {
         const struct x86_detail *d = &insns[i];
         unsigned accesses = out->access_count;
-        if (can_be_told(d))
+        if (can_be_reached(&d->reach))
+            add_reach(&p, d, i);
+        else if (can_be_told(d))
             add_accesses(&p, d, i);
         else
             out->untold++;

@@ -208,6 +208,35 @@ static void paths_are_known_by_their_words(void **state)
     end(&b);
 }
 
+/* What a pool gives is another object than what malloc does. */
+static void known_paths_are_of_several_layers(void **state)
+{
+    (void)state;
+    const struct data_watched own[] = {{.name = "pool_get"}};
+    struct bench b = start(own, 1);
+    struct data_call c = call_at(&b, number_of("malloc"), STACK, 100, 0);
+    uint64_t words[DATA_COPY_BYTES / 8] = {first_return(&b, "build"), 7, first_return(&b, "main")}, objects[4];
+    c.copy = (const uint8_t *)words;
+    c.copy_bytes = sizeof words;
+    assert_int_equal(enter_by(&b, &c)->number, 1);
+    leave(&b, STACK, HEAP);
+    c.copy_bytes = 0;
+    c.path = 1;
+    for (uint64_t i = 0; i < 4; i++) {
+        c.function = i % 2 ? (uint32_t)data_watched_count() : number_of("malloc");
+        enter_by(&b, &c);
+        leave(&b, STACK, HEAP + 4096 * (i + 1));
+        objects[i] = at(&b, HEAP + 4096 * (i + 1))->id;
+    }
+    assert_int_equal(objects[0], at(&b, HEAP)->id);
+    assert_int_equal(objects[2], objects[0]);
+    assert_int_not_equal(objects[1], objects[0]);
+    assert_int_equal(objects[3], objects[1]);
+    assert_int_equal(at(&b, HEAP)->blocks, 3);
+    assert_int_equal(at(&b, HEAP + 8192)->blocks, 2);
+    end(&b);
+}
+
 /* A function that has pushed rbx is there so often, in turn with words of it, until the one that called it first. */
 static uint32_t stack_of(uint64_t *words, size_t room, uint32_t depth, uint64_t inner, uint64_t outer)
 {
@@ -272,35 +301,6 @@ static void what_was_cut_is_not_known_again(void **state)
     assert_int_equal(enter_by(&b, &c)->number, 1);
     leave(&b, STACK, HEAP + 4096);
     assert_int_equal(at(&b, HEAP + 4096)->path_len, 2);
-    end(&b);
-}
-
-/* What a pool gives is another object than what malloc does. */
-static void known_paths_are_of_several_layers(void **state)
-{
-    (void)state;
-    const struct data_watched own[] = {{.name = "pool_get"}};
-    struct bench b = start(own, 1);
-    struct data_call c = call_at(&b, number_of("malloc"), STACK, 100, 0);
-    uint64_t words[DATA_COPY_BYTES / 8] = {first_return(&b, "build"), 7, first_return(&b, "main")}, objects[4];
-    c.copy = (const uint8_t *)words;
-    c.copy_bytes = sizeof words;
-    assert_int_equal(enter_by(&b, &c)->number, 1);
-    leave(&b, STACK, HEAP);
-    c.copy_bytes = 0;
-    c.path = 1;
-    for (uint64_t i = 0; i < 4; i++) {
-        c.function = i % 2 ? (uint32_t)data_watched_count() : number_of("malloc");
-        enter_by(&b, &c);
-        leave(&b, STACK, HEAP + 4096 * (i + 1));
-        objects[i] = at(&b, HEAP + 4096 * (i + 1))->id;
-    }
-    assert_int_equal(objects[0], at(&b, HEAP)->id);
-    assert_int_equal(objects[2], objects[0]);
-    assert_int_not_equal(objects[1], objects[0]);
-    assert_int_equal(objects[3], objects[1]);
-    assert_int_equal(at(&b, HEAP)->blocks, 3);
-    assert_int_equal(at(&b, HEAP + 8192)->blocks, 2);
     end(&b);
 }
 
@@ -517,15 +517,39 @@ static void the_break_goes_on(void **state)
     end(&b);
 }
 
+/* What a program allocates before anybody looks at what is mapped stays. */
+static void the_break_is_seen_late(void **state)
+{
+    (void)state;
+    struct bench b = start(NULL, 0);
+    static const uint64_t blocks[][2] = {{0x12342a0, 24}, {0x1235021, 30}, {0x1238000, 0x3000}};
+    for (size_t i = 0; i < ARRAY_LEN(blocks); i++)
+        data_allocate(b.d, DATA_LAYER_HEAP, blocks[i][0], blocks[i][1], NULL, 0);
+    uint32_t heap = at(&b, 0x1238000)->id;
+    see(b.d, "01234000-01255000 rw-p 00000000 00:00 0          [heap]\n");
+    for (size_t i = 0; i < ARRAY_LEN(blocks); i++) {
+        assert_int_equal(at(&b, blocks[i][0])->id, heap);
+        assert_int_equal(at(&b, blocks[i][0] + blocks[i][1] - 1)->id, heap);
+    }
+    for (uint64_t address = 0x1234000; address < 0x1255000; address = ALIGN_UP(address + 1, 4096))
+        if (address < 0x1238000 || address >= 0x123b000)
+            assert_string_equal(data_object_name(b.d, at(&b, address)->id), "break");
+    assert_string_equal(data_object_name(b.d, at(&b, 0x1254fff)->id), "break");
+    for (size_t i = 0; i < ARRAY_LEN(blocks); i++)
+        data_release(b.d, DATA_LAYER_HEAP, blocks[i][0]);
+    assert_int_equal(data_lost(b.d)->frees, 0);
+    end(&b);
+}
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(stacks_are_paths),
         cmocka_unit_test(paths_of_copies_are_the_originals),
         cmocka_unit_test(paths_are_known_by_their_words),
+        cmocka_unit_test(known_paths_are_of_several_layers),
         cmocka_unit_test(names_are_looked_for_farther_up),
         cmocka_unit_test(what_was_cut_is_not_known_again),
-        cmocka_unit_test(known_paths_are_of_several_layers),
         cmocka_unit_test(functions_give_and_take),
         cmocka_unit_test(what_is_stored_is_read_from_the_stack),
         cmocka_unit_test(what_is_handed_on_is_one_block),
@@ -535,6 +559,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(mappings_of_allocators_are_theirs),
         cmocka_unit_test(the_kernel_says_what_is_mapped),
         cmocka_unit_test(the_break_goes_on),
+        cmocka_unit_test(the_break_is_seen_late),
     };
     assert_true(argc > 4);
     named = argv[1];

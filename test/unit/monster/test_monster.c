@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * A small result, read and summed up by hand: cycles, regions, idle time, figures; and files that lie. */
-#include "monster/monster.h"
+#include "cfg/cfg.h"
+#include "monster/impl.h"
 #include "result/result.h"
 
 #include <math.h>
@@ -262,12 +263,140 @@ static void bad_files(void **state)
     str_free(&held);
 }
 
+/* What was executed where: in files, by address. */
+static void code_lines(void **state)
+{
+    (void)state;
+    static const char head[] = "mtool-monster 1\ncommand /bin/x\n", end[] = "whole\n";
+    static const struct {
+        const char *lines;
+        bool is_good;
+    } cases[] = {{"code k\t/bin/x y\nexecuted 1000 10 7\nexecuted 1010 4 8\nstalled 1003 1 2 3 4 5 6\n", true},
+                 {"executed 1000 10 7\n", false},
+                 {"stalled 1000 1\n", false},
+                 {"code k\t/bin/x\nexecuted 1000 10 7\nexecuted 100f 1 7\n", false},
+                 {"code k\t/bin/x\nexecuted ffffffffffffffff 10 7\n", false}};
+    for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
+        struct strbuf text = {0}, held = {0};
+        str_printf(&text, "%s%s%s", head, cases[i].lines, end);
+        diag_hold(&held);
+        struct monster_result *r = monster_parse("code", text.data, text.len);
+        diag_hold(NULL);
+        assert_int_equal(r != NULL, cases[i].is_good);
+        if (r) {
+            const struct monster_code *c = &r->codes.data[0];
+            assert_string_equal(c->path, "/bin/x y");
+            assert_int_equal(c->executed.len, 2);
+            assert_int_equal(c->executed.data[1].count, 8);
+            assert_int_equal(c->stalled.data[0].stalls[WIRE_STALL_COUNT - 1], 6);
+        }
+        monster_free(r);
+        str_free(&text);
+        str_free(&held);
+    }
+}
+
+/* Blocks 0 to 4, of which 1 and 2 are a loop, 3 one of its own; 0 also jumps over both. */
+struct graph {
+    struct cfg c;
+    uint64_t counts[5], entries[2];
+};
+static void put_edge(struct graph *g, uint32_t from, uint32_t to, uint8_t kind)
+{
+    struct cfg_block *b = &g->c.blocks.data[from];
+    if (!b->edge_count++)
+        b->edge_first = (uint32_t)g->c.edges.len;
+    VEC_PUSH(&g->c.edges, ((struct cfg_edge){.from = from, .to = to, .kind = kind}));
+}
+
+static void entries_of(bool skips, const uint64_t counts[5], uint64_t first, uint64_t second)
+{
+    struct graph g = {.entries = {77, 77}};
+    static const uint32_t loops[] = {ID_NONE, 0, 0, 1, ID_NONE};
+    memcpy(g.counts, counts, sizeof g.counts);
+    for (uint32_t i = 0; i < 5; i++)
+        VEC_PUSH(&g.c.blocks, ((struct cfg_block){.addr = 16 * i, .size = 16, .loop = loops[i]}));
+    g.c.blocks.data[0].flags = CFG_BLOCK_ENTRY;
+    VEC_PUSH(&g.c.funcs, ((struct cfg_func){.block_count = 5, .loop_count = 2}));
+    VEC_PUSH(&g.c.loops, ((struct cfg_loop){.header = 1, .parent = ID_NONE, .depth = 1}));
+    VEC_PUSH(&g.c.loops, ((struct cfg_loop){.header = 3, .parent = ID_NONE, .depth = 1}));
+    put_edge(&g, 0, 1, CFG_EDGE_FALL);
+    if (skips)
+        put_edge(&g, 0, 4, CFG_EDGE_TAKEN);
+    put_edge(&g, 1, 2, CFG_EDGE_FALL);
+    put_edge(&g, 2, 1, CFG_EDGE_TAKEN);
+    put_edge(&g, 2, 3, CFG_EDGE_FALL);
+    put_edge(&g, 3, 3, CFG_EDGE_TAKEN);
+    put_edge(&g, 3, 4, CFG_EDGE_FALL);
+    put_edge(&g, 4, ID_NONE, CFG_EDGE_OUT);
+    monster_entries(&g.c, g.counts, 0, g.entries);
+    assert_int_equal(g.entries[0], first);
+    assert_int_equal(g.entries[1], second);
+    VEC_FREE(&g.c.blocks);
+    VEC_FREE(&g.c.funcs);
+    VEC_FREE(&g.c.loops);
+    VEC_FREE(&g.c.edges);
+}
+
+static void entries(void **state)
+{
+    (void)state;
+    entries_of(false, (const uint64_t[]){3, 30, 30, 90, 3}, 3, 3);
+    entries_of(false, (const uint64_t[]){5, 5, 5, 5, 5}, 5, 5);
+    /* how often both are skipped, no count of a block tells */
+    entries_of(true, (const uint64_t[]){3, 30, 30, 90, 3}, PROF_UNKNOWN, PROF_UNKNOWN);
+    /* counts that no run has */
+    entries_of(false, (const uint64_t[]){31, 30, 30, 90, 31}, PROF_UNKNOWN, 31);
+}
+
+/* Pages by use: two of a program, one of which has all but the last part of use; one of the kernel's. */
+static void pages(void **state)
+{
+    (void)state;
+    struct strbuf text = {0}, out = {0};
+    str_puts(&text, "mtool-monster 1\nmachine m\ncommand x\nmap real 1 1 1 1 1 1 4\nmap hop 1 1 1 1 1 1 4\n");
+    static const struct {
+        unsigned address, data[2], bins[2];
+        const char *program;
+    } table[] = {{0x4000, {900, 95}, {1, 2}, "x"}, {0x5000, {4, 1}, {1, 3}, "x"}, {0x1000, {70, 0}, {1, 2}, "kernel"}};
+    for (size_t i = 0; i < ARRAY_LEN(table); i++) {
+        str_printf(&text, "page %x %u %u", table[i].address, table[i].data[0], table[i].data[1]);
+        for (unsigned k = 2; k < 2 * WIRE_PAGE_PARTS; k++)
+            str_puts(&text, " 0");
+        str_printf(&text, " %u %u\t%s\n", table[i].bins[0], table[i].bins[1], table[i].program);
+    }
+    str_puts(&text, "whole\n");
+    struct monster_result *r = monster_parse("pages", text.data, text.len);
+    assert_non_null(r);
+    assert_int_equal(r->pages.data[0].number[MONSTER_DATA], 1);
+    assert_int_equal(r->pages.data[0].number[MONSTER_CODE], 0);
+    assert_int_equal(r->pages.data[1].number[MONSTER_DATA], 2);
+    assert_int_equal(r->pages.data[2].number[MONSTER_DATA], 1);
+    monster_put_marks(r, &out);
+    assert_string_equal(out.data, "4000 1 0 2100000000000000 0000000000000000 x\n"
+                                  "5000 2 0 0000000000000000 0000000000000000 x\n"
+                                  "1000 1 0 2000000000000000 0000000000000000 kernel\n");
+    str_free(&out);
+    out = (struct strbuf){0};
+    assert_int_equal(monster_put_figure("13", &r, 1, &out), 0);
+    static const char *const wanted[] = {
+        "real, data\n", "    1      3  100.0    7.0  x.1 #.......  kernel.1 #.......  x.2 ........\n", "hop, data\n",
+        "    2      2   99.5    6.5  x.1 #.......  kernel.1 #.......\n", "    3      1    0.5    0.0  x.2 ........\n"};
+    for (size_t i = 0; i < ARRAY_LEN(wanted); i++)
+        if (!strstr(out.data, wanted[i]))
+            fail_msg("'%s' is not in\n%s", wanted[i], out.data);
+    str_free(&out);
+    str_free(&text);
+    monster_free(r);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(sums),       cmocka_unit_test(as_a_profile), cmocka_unit_test(figures),
-        cmocka_unit_test(orders),     cmocka_unit_test(written),      cmocka_unit_test(bad_files),
-        cmocka_unit_test(references),
+        cmocka_unit_test(sums),    cmocka_unit_test(as_a_profile), cmocka_unit_test(figures),
+        cmocka_unit_test(orders),  cmocka_unit_test(written),      cmocka_unit_test(bad_files),
+        cmocka_unit_test(pages),   cmocka_unit_test(references),   cmocka_unit_test(code_lines),
+        cmocka_unit_test(entries),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

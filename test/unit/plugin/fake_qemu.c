@@ -120,6 +120,16 @@ struct row *places_target(uint64_t target, bool *is_begin)
     *is_begin = !(target & 0xfff);
     return row_at(target);
 }
+uint32_t places_file(uint64_t vaddr, uint64_t *in_file)
+{
+    *in_file = vaddr & 0xffff;
+    return (int64_t)vaddr >= 0;
+}
+const char *places_file_path(uint32_t file, const char **key)
+{
+    *key = "key";
+    return file == 1 ? "/bin/fake" : NULL;
+}
 const char *places_name(void) { return (last_asked >> 12) % PAGES == FAKE_ENTRY_PAGE ? "asm_exc_any" : "any"; }
 bool places_function(void *none, size_t i, const char **name, uint64_t *first, uint64_t *last)
 {
@@ -137,6 +147,17 @@ uint64_t places_kernel_function(const char *name)
             return fake_functions[i].address;
     return 0;
 }
+uint64_t places_kernel_symbol(const char *name) { return places_kernel_function(name); }
+const struct fake_function *fake_data;
+size_t fake_data_count;
+bool places_datum(size_t i, const char **name, uint64_t *address)
+{
+    if (i >= fake_data_count)
+        return false;
+    *name = fake_data[i].name;
+    *address = fake_data[i].address;
+    return true;
+}
 const void *ram_at(uint64_t physical, size_t len)
 {
     return physical + len <= FAKE_RAM_BYTES ? &fake_ram[physical] : NULL;
@@ -144,12 +165,14 @@ const void *ram_at(uint64_t physical, size_t len)
 uint64_t ram_address_of(const void *host) { return (uint64_t)((const uint8_t *)host - fake_ram); }
 uint64_t ram_address_of_kernel(uint64_t vaddr) { return vaddr % FAKE_RAM_BYTES; }
 uint64_t system_space = 1;
+uint32_t system_program(void) { return 0; }
+const char *system_program_name(uint32_t program) { return program ? NULL : "fake"; }
 void system_hook(struct qemu_plugin_insn *insn, uint64_t vaddr, uint64_t function, bool stores)
 {
     (void)insn, (void)vaddr, (void)function, (void)stores;
 }
 bool watch_is_wanted;
-void watch_instruction(struct qemu_plugin_insn *insn, const struct insn *i, struct segment *s, const uint8_t *bytes,
+void watch_instruction(struct qemu_plugin_insn *insn, const struct mix_insn *i, struct segment *s, const uint8_t *bytes,
                        size_t len, uint64_t function)
 {
     (void)insn, (void)i, (void)s, (void)bytes, (void)len, (void)function;

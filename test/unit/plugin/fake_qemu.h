@@ -34,6 +34,8 @@ struct fake_function {
 };
 extern const struct fake_function *fake_functions; /* that places_function knows */
 extern size_t fake_function_count;
+extern const struct fake_function *fake_data; /* that places_datum knows */
+extern size_t fake_data_count;
 extern uint8_t fake_ram[FAKE_RAM_BYTES];
 
 /* Puts an instruction behind the last; the first is at `vaddr`. */

@@ -329,6 +329,53 @@ static void maps_three_levels(void **state)
 }
 
 /* A TLB of 64 pages with random replacement, of which it is known what goes: as one that is asked each time. */
+/* Pages that marks say something of: what is used most comes first, dark parts come apart. */
+static void marked_pages(void **state)
+{
+    (void)state;
+    static const char dark[] = "2222222222222222", white[] = "0000000000000000", first[] = "2222222200000000",
+                      last[] = "0000000022222222";
+    char path[] = "/tmp/mtool-test-marks.XXXXXX", *text = NULL;
+    int fd = mkstemp(path);
+    FILE *f = fdopen(fd, "w");
+    size_t len;
+    struct qemu_plugin_tb load = {.count = 0};
+    fprintf(f, "0 1 0 %s %s kernel\n", dark, white); /* bin 0 */
+    fprintf(f, "10000 2 0 %s %s fake\n12000 1 0 %s %s fake\n", first, white, last, white);
+    fprintf(f, "14000 3 0 %s %s fake\n16000 4 0 %s %s fake\n", first, white, last, white);
+    fprintf(f, "1a000 1 0 %s %s other\n", dark, white);
+    fclose(f);
+    settings.ram_bytes = FAKE_RAM_BYTES;
+    settings.maps = "number,shade+kernel=14";
+    settings.marks = path;
+    use_machine("decstation-3100.machine");
+    fake_append(&load, 0x1000, "\x48\x8b\x03", 3);
+    segments_translate(&load);
+    for (uint64_t at = 0x10000; at <= 0x18000; at += 0x2000)
+        for (int n = 0; n < 3; n++)
+            fake_access(&load.insns[0], at + 0x108, 3, false);
+    f = open_memstream(&text, &len);
+    maps_write(f);
+    fclose(f);
+    /* number: from bin 1 on, since bin 0 is the kernel's; what has none is the first of the others */
+    static const unsigned bins[][3] = {
+        {0x10000, 2, 14}, {0x12000, 1, 14}, {0x14000, 3, 15}, {0x16000, 4, 15}, {0x18000, 0, 14}};
+    for (size_t i = 0; i < ARRAY_LEN(bins); i++) {
+        struct strbuf line = {0};
+        str_printf(&line, "page %x 0 3", bins[i][0]);
+        for (unsigned k = 2; k < 2 * WIRE_PAGE_PARTS; k++)
+            str_puts(&line, " 0");
+        str_printf(&line, " %u %u\tfake\n", bins[i][1], bins[i][2]);
+        if (!strstr(text, line.data))
+            fail_msg("'%s' is not in\n%s", line.data, text);
+        str_free(&line);
+    }
+    settings.maps = settings.marks = NULL;
+    maps_are_wanted = false;
+    unlink(path);
+    free(text);
+}
+
 static void tlb(void **state)
 {
     (void)state;
@@ -389,13 +436,10 @@ static void write_buffer(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(direct_mapped),
-        cmocka_unit_test(three_levels),
-        cmocka_unit_test(code_direct_mapped),
-        cmocka_unit_test(code_three_levels),
-        cmocka_unit_test(maps_direct_mapped),
-        cmocka_unit_test(maps_three_levels),
-        cmocka_unit_test(tlb),
+        cmocka_unit_test(direct_mapped),      cmocka_unit_test(three_levels),
+        cmocka_unit_test(code_direct_mapped), cmocka_unit_test(code_three_levels),
+        cmocka_unit_test(maps_direct_mapped), cmocka_unit_test(maps_three_levels),
+        cmocka_unit_test(marked_pages),       cmocka_unit_test(tlb),
         cmocka_unit_test(write_buffer),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

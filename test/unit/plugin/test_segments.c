@@ -50,8 +50,8 @@ static void classes(void **state)
 {
     (void)state;
     for (size_t n = 0; n < ARRAY_LEN(table); n++) {
-        struct insn i;
-        insn_describe((const uint8_t *)table[n].bytes, table[n].len, 0x1000, &i);
+        struct mix_insn i;
+        mix_describe((const uint8_t *)table[n].bytes, table[n].len, 0x1000, &i);
         const uint8_t wanted[] = {table[n].nop, table[n].jump,   table[n].branch, table[n].load,   table[n].store,
                                   table[n].alu, table[n].muldiv, table[n].real,   table[n].system, 0};
         unsigned sum = 0;
@@ -69,16 +69,16 @@ static void classes(void **state)
 static void markers(void **state)
 {
     (void)state;
-    struct insn i;
-    insn_describe((const uint8_t *)"\x0f\x1f\x84\x00\x02\x00\x4e\x4d", 8, 0, &i);
-    assert_int_equal(i.special, INSN_MARKER);
+    struct mix_insn i;
+    mix_describe((const uint8_t *)"\x0f\x1f\x84\x00\x02\x00\x4e\x4d", 8, 0, &i);
+    assert_int_equal(i.special, MIX_MARKER);
     assert_int_equal(i.mark, WIRE_MARK_END);
     assert_false(i.is_counted);
-    insn_describe((const uint8_t *)"\x0f\x1f\x84\x00\x10\x00\x4e\x4d", 8, 0, &i);
+    mix_describe((const uint8_t *)"\x0f\x1f\x84\x00\x10\x00\x4e\x4d", 8, 0, &i);
     assert_int_equal(i.mark, WIRE_MARK_USER);
     assert_true(i.is_counted);
-    insn_describe((const uint8_t *)"\x0f\x1f\x84\x00\x00\x00\x00\x00", 8, 0, &i);
-    assert_int_equal(i.special, INSN_PLAIN);
+    mix_describe((const uint8_t *)"\x0f\x1f\x84\x00\x00\x00\x00\x00", 8, 0, &i);
+    assert_int_equal(i.special, MIX_PLAIN);
 }
 
 /* add; mov from memory; add; mov to memory; jmp: three segments. */

@@ -68,6 +68,8 @@ static int set_up(void **ctx)
     return 0;
 }
 
+#define EVENTS (WIRE_STREAM_VADDR + ALIGN_UP(sizeof(struct wire_stream), (uint64_t)64)) /* where they are told */
+
 static uint8_t number_of[THREADS]; /* of the thread that has the stream */
 static unsigned numbers;
 
@@ -81,6 +83,7 @@ static void begin_thread(unsigned t)
     streams[WIRE_LINES_THREADS] = (streams[WIRE_LINES_THREADS] & ~gone) | own;
     stream_of(t)->own = own;
     stream_of(t)->is_confined = 1; /* no pauses are told */
+    stream_of(t)->put = EVENTS;
     number_of[t] = (uint8_t)numbers++;
 }
 
@@ -95,25 +98,28 @@ static void begin(unsigned threads)
     }
 }
 
-/* As a site does: what it says below the stack pointer, flags at it. */
-static void call_own(uint64_t entrance, uint64_t line, uint64_t says, uint64_t count, uint64_t flags)
+/* As a site does: what it says below the stack pointer, flags at it. Returns ZF. */
+static bool call_own(uint64_t entrance, uint64_t line, uint64_t says, uint64_t count, uint64_t flags)
 {
+    bool zero;
     __asm__ volatile("lea -264(%%rsp), %%rsp\n\t"
-                     "mov %1, -64(%%rsp)\n\t"
-                     "mov %2, -72(%%rsp)\n\t"
-                     "mov %3, (%%rsp)\n\t"
-                     "call *%0\n\t"
+                     "mov %2, -64(%%rsp)\n\t"
+                     "mov %3, -72(%%rsp)\n\t"
+                     "mov %4, (%%rsp)\n\t"
+                     "call *%1\n\t"
                      "lea 264(%%rsp), %%rsp"
-                     :
+                     : "=@ccz"(zero)
                      : "r"(entrance), "r"(line), "r"(says), "r"(flags), "c"(count)
-                     : "memory", "cc");
+                     : "memory");
+    return zero;
 }
 
-static void call(unsigned thread, uint64_t entrance, uint64_t line, uint64_t says, uint64_t count, uint64_t flags)
+static bool call(unsigned thread, uint64_t entrance, uint64_t line, uint64_t says, uint64_t count, uint64_t flags)
 {
     assert_int_equal(syscall(SYS_arch_prctl, ARCH_SET_GS, distance(thread)), 0);
-    call_own(entrance, line, says, count, flags);
+    bool zero = call_own(entrance, line, says, count, flags);
     syscall(SYS_arch_prctl, ARCH_SET_GS, 0ul);
+    return zero;
 }
 
 /* ---- references ---- */
@@ -124,15 +130,30 @@ struct reference {
     bool is_range, goes_down;
 };
 struct stream {
+    unsigned shift;
+    bool has_two; /* sites leave out what changes the order of a place's last two lines alone */
     VEC(struct cache_ref) whole, told;
+    uint64_t told_count;
+    uint64_t last[WIRE_LINES_THREADS][WIRE_FILTER_SLOTS][2]; /* that were told, by the thread's number */
 };
 
 static uint64_t last_byte(const struct reference *r) { return r->ref.address + r->bytes - 1; }
 
-/* What the code of a site does (reference_code.c). */
-static bool is_told(const struct reference *r, unsigned shift)
+/* A reference to one line (reference_code.c). */
+static bool passes(const struct reference *r, uint64_t line, bool has_two)
 {
-    struct wire_stream *s = stream_of(r->ref.thread);
+    const struct wire_stream *s = stream_of(r->ref.thread);
+    bool stores = r->ref.kind != CACHE_READ;
+    if ((stores ? s->written : s->touched)[line % WIRE_FILTER_SLOTS] == line)
+        return true;
+    enum rw_line how = has_two ? RW_LINE_MAY_PASS : RW_LINE_TOLD;
+    return call(r->ref.thread, rw_blob_line(&runtime, how, stores), line, 0, 0, 0) && has_two;
+}
+
+/* What the code of a site does. */
+static bool is_told(const struct reference *r, const struct stream *to)
+{
+    unsigned shift = to->shift;
     bool stores = r->ref.kind != CACHE_READ;
     uint64_t first = r->ref.address >> shift, last = last_byte(r) >> shift;
     uint64_t says = (uint64_t)stores << WIRE_LINES_STORES | (uint64_t)shift << WIRE_LINES_SHIFT;
@@ -141,18 +162,64 @@ static bool is_told(const struct reference *r, unsigned shift)
         call(r->ref.thread, rw_blob_lines_range(&runtime), at, says | 4, r->bytes / 4, r->goes_down ? FLAG_DOWN : 0);
     } else if (r->bytes > 1u << shift) {
         call(r->ref.thread, rw_blob_lines_reach(&runtime), r->ref.address, says | r->bytes, 0, 0);
-    } else if (first == last && (stores ? s->written : s->touched)[first % WIRE_FILTER_SLOTS] == first) {
-        return false;
+    } else if (first == last) {
+        return !passes(r, first, to->has_two);
     } else {
-        for (uint64_t line = first; line <= last; line++)
-            call(r->ref.thread, rw_blob_line(&runtime, stores), line, 0, 0, 0);
+        call(r->ref.thread, rw_blob_line(&runtime, RW_LINE_TOLD, stores), first, 0, 0, 0);
+        call(r->ref.thread, rw_blob_line(&runtime, RW_LINE_NEXT, stores), last, 0, 0, 0);
     }
     return true;
 }
 
-static void add(struct stream *s, const struct reference *r, unsigned shift)
+/* What reads the stream does (spy/spy.c). */
+static void swap(struct stream *s, uint8_t thread, uint64_t place)
 {
-    bool told = is_told(r, shift);
+    uint64_t *last = s->last[thread][place], line = last[1];
+    assert_true(line != 0);
+    last[1] = last[0];
+    last[0] = line;
+    VEC_PUSH(&s->told,
+             ((struct cache_ref){.address = line << s->shift, .bytes = 1, .kind = CACHE_USE, .thread = thread}));
+}
+
+static void tell(struct stream *s, const struct cache_ref *r, uint64_t swaps)
+{
+    uint64_t line = r->address >> s->shift, end = (r->address + r->bytes - 1) >> s->shift;
+    if (swaps & WIRE_SWAPPED)
+        swap(s, r->thread, line % WIRE_FILTER_SLOTS);
+    if (swaps & WIRE_SWAPPED_NEXT)
+        swap(s, r->thread, (line + 1) % WIRE_FILTER_SLOTS);
+    for (; line <= end; line++) {
+        uint64_t *last = s->last[r->thread][line % WIRE_FILTER_SLOTS];
+        if (last[0] == line)
+            continue;
+        last[1] = last[0];
+        last[0] = line;
+    }
+    VEC_PUSH(&s->told, *r);
+    s->told_count++;
+}
+
+/* All places at once. */
+static void take_event(struct stream *s, unsigned t)
+{
+    struct wire_stream *w = stream_of(t);
+    const struct wire_entry *e = (const struct wire_entry *)(uintptr_t)(EVENTS + distance(t));
+    if (w->put == EVENTS)
+        return;
+    assert_true(s->has_two && w->put == EVENTS + sizeof *e + sizeof(struct wire_swapped));
+    assert_int_equal(wire_event_kind(e), WIRE_EVENT_SWAPPED);
+    for (uint64_t places = ((const struct wire_swapped *)(e + 1))->places; places; places &= places - 1)
+        swap(s, number_of[t], (uint64_t)__builtin_ctzll(places));
+    w->put = EVENTS;
+}
+
+static void add(struct stream *s, const struct reference *r)
+{
+    unsigned shift = s->shift;
+    bool told = is_told(r, s);
+    uint64_t swaps = s->has_two && !r->is_range ? stream_of(r->ref.thread)->swaps : 0;
+    take_event(s, r->ref.thread);
     uint64_t end = r->ref.address + r->bytes, next;
     for (uint64_t at = r->ref.address; at < end; at = next) {
         struct cache_ref piece = r->ref;
@@ -163,7 +230,7 @@ static void add(struct stream *s, const struct reference *r, unsigned shift)
         piece.bytes = (uint16_t)(next - at);
         VEC_PUSH(&s->whole, piece);
         if (told)
-            VEC_PUSH(&s->told, piece);
+            tell(s, &piece, at == r->ref.address ? swaps : 0);
     }
 }
 
@@ -193,9 +260,9 @@ static void random_reference(struct reference *r, unsigned threads, unsigned shi
 
 /* ---- the simulation of both ---- */
 
-static void random_config(struct cache_config *k, unsigned shift)
+static void random_config(struct cache_config *k, const struct stream *s)
 {
-    uint32_t line = 1u << shift, ways = 1u << chance(5);
+    uint32_t line = 1u << s->shift, ways = s->has_two ? 2u << chance(4) : 1u << chance(5);
     *k = (struct cache_config){.count = 1 + (unsigned)chance(3)};
     for (unsigned i = 0; i < k->count; i++) {
         k->levels[i] = (struct cache_level){.line_bytes = line,
@@ -205,6 +272,8 @@ static void random_config(struct cache_config *k, unsigned shift)
                                             .policy = (enum cache_policy)chance(CACHE_POLICY_COUNT),
                                             .is_shared = i == 2 || (i == 1 && k->count == 2 && chance(2))};
         k->levels[i].size_bytes = (uint64_t)k->levels[i].ways * line * (i && chance(2) ? 32u : 64u);
+        if (!i && s->has_two)
+            k->levels[i].policy = CACHE_LRU;
         k->levels[i].inclusion = i && !chance(3) ? CACHE_EXCLUSIVE : CACHE_NEITHER;
     }
 }
@@ -245,24 +314,23 @@ static void same_lines(const struct cache *whole, const struct cache *told)
     arena_free(a);
 }
 
-static void agrees_to_the_miss(void **ctx)
+static uint64_t told_of_all(bool has_two)
 {
     uint64_t shared = 0, whole_count = 0, told_count = 0;
-    (void)ctx;
     for (unsigned round = 0; round < ROUNDS; round++) {
         state = round + 1;
         unsigned shift = 5 + (unsigned)chance(3), threads = 2 + (unsigned)chance(THREADS - 1);
         struct cache_config config;
-        struct stream s = {0};
+        struct stream s = {.shift = shift, .has_two = has_two};
         struct reference r;
-        random_config(&config, shift);
+        random_config(&config, &s);
         bool has_all = config.levels[0].ways >= LINES_A_PLACE;
         begin(threads);
         for (unsigned i = 0; i < REFERENCES; i++) {
             if (!chance(REFERENCES / 20) && numbers < WIRE_LINES_THREADS)
                 begin_thread((unsigned)chance(threads));
             random_reference(&r, threads, shift);
-            add(&s, &r, shift);
+            add(&s, &r);
         }
         struct cache *whole = cache_new(&config, true), *told = cache_new(&config, true);
         cache_run(whole, s.whole.data, s.whole.len);
@@ -272,7 +340,7 @@ static void agrees_to_the_miss(void **ctx)
         if (has_all)
             same_lines(whole, told);
         whole_count += s.whole.len;
-        told_count += s.told.len;
+        told_count += s.told_count;
         cache_free(whole);
         cache_free(told);
         VEC_FREE(&s.whole);
@@ -280,6 +348,14 @@ static void agrees_to_the_miss(void **ctx)
     }
     assert_true(shared > 20 * ROUNDS);
     assert_true(told_count < whole_count * 2 / 3);
+    return told_count;
+}
+
+static void agrees_to_the_miss(void **ctx)
+{
+    (void)ctx;
+    uint64_t one = told_of_all(false), two = told_of_all(true);
+    assert_true(two < one);
 }
 
 /* ---- at the same time ---- */
@@ -289,14 +365,23 @@ static pthread_barrier_t together;
 
 static const uint64_t *words(void) { return (const uint64_t *)(uintptr_t)WIRE_LINES_VADDR; }
 
-/* Lines that nobody had before, one for each place of the filter, all threads at once. */
+/* Lines that nobody had before, two for each place of the filter, the first one twice, all threads at once. */
 static void race(unsigned round, uint64_t *random)
 {
     for (uint64_t i = 0; i < WIRE_FILTER_SLOTS; i++) {
-        uint64_t line = (round + 1) * (uint64_t)WIRE_FILTER_SLOTS + i;
-        *random = *random * 6364136223846793005u + 1442695040888963407u;
-        call_own(rw_blob_line(&runtime, *random >> 62 == 0), line, 0, 0, 0);
+        uint64_t line = (2 * round + 1) * (uint64_t)WIRE_FILTER_SLOTS + i;
+        for (unsigned k = 0; k < 3; k++) {
+            *random = *random * 6364136223846793005u + 1442695040888963407u;
+            call_own(rw_blob_line(&runtime, RW_LINE_MAY_PASS, *random >> 61 == 0), line + k % 2 * WIRE_FILTER_SLOTS, 0,
+                     0, 0);
+        }
     }
+}
+
+static bool is_wrong(const struct wire_stream *s, uint64_t held, uint64_t written)
+{
+    bool is_held = held && !(held & WIRE_NOT_HELD);
+    return (is_held && words()[held] >> 63) || (written && (written != held || words()[written] != s->own));
 }
 
 /* What filters hold then their words allow. */
@@ -305,10 +390,8 @@ static uint64_t wrongly_held(void)
     uint64_t wrong = 0;
     for (unsigned t = 0; t < RACERS; t++) {
         const struct wire_stream *s = stream_of(t);
-        for (unsigned k = 0; k < WIRE_FILTER_SLOTS; k++) {
-            wrong += s->touched[k] && words()[s->touched[k]] >> 63;
-            wrong += s->written[k] && words()[s->written[k]] != s->own;
-        }
+        for (unsigned k = 0; k < WIRE_FILTER_SLOTS; k++)
+            wrong += is_wrong(s, s->touched[k], s->written[k]) + is_wrong(s, s->second[k], s->second_written[k]);
     }
     return wrong;
 }

@@ -437,7 +437,7 @@ static void forget(struct two *f, struct spy *s)
     uint64_t slots = 0;
     for (unsigned i = 0; i < SPY_FILTER_SLOTS; i++)
         slots |= (uint64_t)f->swapped[i] << i;
-    spy_swapped(s, slots);
+    spy_swapped(s, 0, slots);
     *f = (struct two){.told = f->told};
 }
 

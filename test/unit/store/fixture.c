@@ -124,9 +124,9 @@ static void set_modules(struct prof_result *r)
 
 static void set_lines(struct prof_result *r)
 {
-    static struct prof_line lines[] = {{"/home/u/gather.c", 14, 60000000, 20000000, 812},
-                                       {"/home/u/gather.c", 31, 10000000, 5000000, 120},
-                                       {"/home/u/gather.c", 32, 10000000, 0, PROF_UNKNOWN}};
+    static struct prof_line lines[] = {{"/home/u/gather.c", 14, 60000000, 20000000, 812, NAN, NAN},
+                                       {"/home/u/gather.c", 31, 10000000, 5000000, 120, NAN, NAN},
+                                       {"/home/u/gather.c", 32, 10000000, 0, PROF_UNKNOWN, NAN, NAN}};
     r->lines = lines;
     r->line_count = ARRAY_LEN(lines);
 }

@@ -430,6 +430,56 @@ static void test_wrong_rows(void **state)
     prof_result_free(r);
 }
 
+/* Seconds of lines on a described machine; profiles from before they were there. */
+static void test_line_seconds(void **state)
+{
+    (void)state;
+    struct prof_line lines[] = {{"/home/u/a.c", 3, 10, 5, PROF_UNKNOWN, 2.5, 1.25}};
+    struct prof_result *r = fixture_result("typical"), *back;
+    r->lines = lines;
+    r->line_count = ARRAY_LEN(lines);
+    write_profile("p.mtool", r);
+    assert_int_equal(store_read("p.mtool", &back), 0);
+    assert_null(fixture_difference(r, back));
+    assert_true(back->lines[0].memory_s > 1.2 && back->lines[0].memory_s < 1.3);
+    prof_result_free(back);
+    run_sql("p.mtool", "ALTER TABLE line DROP COLUMN actual_s; ALTER TABLE line DROP COLUMN memory_s");
+    assert_int_equal(store_read("p.mtool", &back), -1);
+    run_sql("p.mtool", "PRAGMA user_version=24");
+    assert_int_equal(store_read("p.mtool", &back), 0);
+    assert_int_equal(back->lines[0].instructions, 10);
+    assert_true(isnan(back->lines[0].actual_s) && isnan(back->lines[0].memory_s));
+    prof_result_free(back);
+    prof_result_free(r);
+}
+
+/* Pages, and their bins with policies of mapping. */
+static void test_pages(void **state)
+{
+    (void)state;
+    struct prof_page pages[] = {{"sort", 0x560000, "code", 77, 1, "2100000000000000"},
+                                {"kernel", 0x1000, "data", PROF_UNKNOWN, 2, NULL}};
+    struct prof_page_bin bins[] = {{0, "hop", 3}, {1, "hop+place", 15}};
+    struct prof_result *r = fixture_result("typical"), *back;
+    r->pages = pages;
+    r->page_count = ARRAY_LEN(pages);
+    r->page_bins = bins;
+    r->page_bin_count = ARRAY_LEN(bins);
+    write_profile("p.mtool", r);
+    assert_int_equal(store_read("p.mtool", &back), 0);
+    assert_null(fixture_difference(r, back));
+    assert_string_equal(back->pages[0].shades, "2100000000000000");
+    assert_int_equal(back->page_bins[1].bin, 15);
+    prof_result_free(back);
+    run_sql("p.mtool", "UPDATE page_bin SET page = 2 WHERE page = 1");
+    assert_int_equal(store_read("p.mtool", &back), -1);
+    run_sql("p.mtool", "DROP TABLE page_bin; DROP TABLE page; PRAGMA user_version=25");
+    assert_int_equal(store_read("p.mtool", &back), 0);
+    assert_int_equal(back->page_count, 0);
+    prof_result_free(back);
+    prof_result_free(r);
+}
+
 /* What a described machine waited for, of whole modes and of objects. */
 static void test_stalls(void **state)
 {
@@ -563,7 +613,7 @@ static void test_dump(void **state)
     struct strbuf text = {0}, json = {0};
     write_profile("p.mtool", r);
     assert_int_equal(store_dump("p.mtool", false, &text), 0);
-    assert_non_null(strstr(text.data, "schema 24\n"));
+    assert_non_null(strstr(text.data, "schema 26\n"));
     assert_non_null(strstr(text.data, "block      3 rows\n"));
     assert_non_null(strstr(text.data, "CREATE TABLE edge ("));
     assert_int_equal(store_dump("p.mtool", true, &json), 0);
@@ -629,6 +679,7 @@ int main(void)
         TEST(test_older),          TEST(test_damage),
         TEST(test_reads_anywhere), TEST(test_dump),
         TEST(test_page),           TEST(test_many),
+        TEST(test_line_seconds),   TEST(test_pages),
         TEST(test_stalls),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * An instruction into the classes of Table 1 of the paper, in operations: those of a machine on which each access to
  * memory is an instruction of its own. A move between a register and memory is that access and nothing else. */
-#include "plugin/plugin.h"
+#include "mix/mix.h"
 
 enum trait { UNKNOWN, ORDINARY, MOVES, SYSTEM, FLOATS };
 enum { MNEMONICS_MAX = 4096, NO_WORK = WIRE_MARKERS + 1 };
@@ -116,11 +116,11 @@ static uint8_t special_of(const uint8_t *bytes, const struct x86_insn *x)
 {
     const char *name = x86_mnemonic_name(x->mnemonic);
     if (is_system_mov(bytes, x) || strcmp(name, "invlpg") == 0 || strcmp(name, "invpcid") == 0)
-        return INSN_MAPS_ANEW;
-    return strcmp(name, "hlt") == 0 ? INSN_HALTS : INSN_PLAIN;
+        return MIX_MAPS_ANEW;
+    return strcmp(name, "hlt") == 0 ? MIX_HALTS : MIX_PLAIN;
 }
 
-static bool describe_marker(const uint8_t *bytes, size_t len, struct insn *out)
+static bool describe_marker(const uint8_t *bytes, size_t len, struct mix_insn *out)
 {
     uint32_t number;
     if (len != WIRE_MARK_LEN || memcmp(bytes, WIRE_MARK_BYTES, 4) != 0)
@@ -128,7 +128,7 @@ static bool describe_marker(const uint8_t *bytes, size_t len, struct insn *out)
     memcpy(&number, bytes + 4, sizeof number);
     if (number >> 16 != WIRE_MARK_NUMBER(0) >> 16)
         return false;
-    out->special = INSN_MARKER;
+    out->special = MIX_MARKER;
     out->mark = (uint16_t)number;
     out->is_counted = out->mark >= WIRE_MARK_USER;
     out->mix[WIRE_MARKERS - WIRE_NOPS] = 1;
@@ -136,7 +136,7 @@ static bool describe_marker(const uint8_t *bytes, size_t len, struct insn *out)
     return true;
 }
 
-void insn_describe(const uint8_t *bytes, size_t len, uint64_t vaddr, struct insn *out)
+void mix_describe(const uint8_t *bytes, size_t len, uint64_t vaddr, struct mix_insn *out)
 {
     memset(out, 0, sizeof *out);
     out->is_counted = true;
@@ -158,6 +158,6 @@ void insn_describe(const uint8_t *bytes, size_t len, uint64_t vaddr, struct insn
     out->operations = (uint8_t)(loads + stores + (work <= WIRE_MARKERS));
     /* a move from memory to memory, push and call have two places; whatever works on memory has one */
     out->is_modify = loads && stores && work <= WIRE_MARKERS && !(x->props & X86_PROP_STACK);
-    out->special = work == WIRE_SYSTEM ? special_of(bytes, x) : INSN_PLAIN;
+    out->special = work == WIRE_SYSTEM ? special_of(bytes, x) : MIX_PLAIN;
     out->may_leave = loads || stores || work == WIRE_SYSTEM || x->op == X86_OP_DIV || x->op == X86_OP_IDIV;
 }

@@ -1,0 +1,253 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Arcs of clocks.c: what their timed calls took, and which calls are not timed. Where short calls are sampled, those of
+ * an arc that take less than some SHORT times what it takes to look at the clock are timed one in EVERY, at random. The
+ * others are counted, and what they take of their own is taken to be the mean of those that were timed. So much of all
+ * up to the next one that is timed is given the arc, and taken off the frame that is under way when that many are
+ * decided on, so that sums stay what they are: which frame that is, is as random as how many. Of a function that
+ * calls itself nobody knows whether it is under way in a call that is not timed: it is said to have been seen to.
+ *
+ * The clock is looked at when all that stands in front has been done, for what goes on meanwhile is not found in the
+ * next interval, as where all are timed. A sampled call that took some ODD times as long as a short one may was mostly
+ * interrupted. It is told, but not taken for others; where those were interrupted, that is in their callers' time.
+ *
+ * `left` goes down in each call, in one instruction, so that a handler of a signal may come in between: the call that
+ * makes it -1 decides how it goes on, those of handlers meanwhile are timed.
+ */
+#ifndef MTOOL_LDRT_CLOCKS_SAMPLING_H
+#define MTOOL_LDRT_CLOCKS_SAMPLING_H
+
+#include "wire/link.h"
+
+enum { EVERY = 128, SHORT = 16, ODD = 8, AT_FIRST = 64, LATER = 1024, ENOUGH = 32 };
+
+struct func {
+    uint64_t site, depth;
+    uint64_t recurs; /* it was seen to begin while it was under way */
+};
+struct sums { /* of timed calls, in ticks */
+    struct func *func;
+    uint64_t calls, self, all, outer;
+    uint64_t squares; /* of self: of sampled calls; does not overflow */
+    uint64_t is_sampled;
+};
+struct arc_sums {
+    struct sums timed, sampled; /* of calls of which all are timed, and some */
+    uint64_t untimed;           /* calls that may be, those `left` too */
+    uint64_t untimed_self;      /* ticks that they are taken to take; as all that follow, they may be below nothing */
+    uint64_t each, skip;        /* of them, each of `left`; and what it takes not to time one of those */
+    volatile uint64_t *words;   /* of the function's, in line; NULL none */
+    uint64_t seen_calls, seen_self, seen_all; /* of the sums in use, when it was last decided by them */
+};
+struct arc {
+    uint64_t site, caller;
+    int64_t left;   /* calls of this kind, until one decides; 0 if `words` says it */
+    uint64_t skips; /* 1: they are not timed */
+    struct sums *sums;
+    struct arc_sums *of;
+    volatile uint64_t *words; /* they are this one's: NULL, or those of `of` */
+    uint64_t pad;
+};
+struct sampled {
+    uint64_t untimed, self, recurs;
+};
+struct sampler { /* of a thread */
+    uint64_t random;
+    volatile uint64_t is_busy; /* a handler of a signal, which comes meanwhile, changes nothing */
+};
+
+static uint64_t sampling_limit, sampling_inside; /* limit 0: calls are not sampled */
+static uint64_t sampling_skip[2];                /* [1]: in line */
+static uint64_t sampling_most;                   /* what took longer stands for itself alone */
+
+/* In ticks: what looking at the clock takes of a call, what of it is in its time, and what a call takes that is not
+ * timed, and if it goes past the runtime. */
+static void sampling_begin(uint64_t pair, uint64_t inside, uint64_t skip, uint64_t skip_in_line)
+{
+    sampling_limit = SHORT * pair;
+    sampling_most = ODD * sampling_limit;
+    sampling_inside = inside;
+    sampling_skip[0] = skip;
+    sampling_skip[1] = skip_in_line;
+}
+
+/* Where a function looks for its callers, in front of `site`; NULL: it asks the runtime always. */
+static volatile uint64_t *words_at(uint64_t site)
+{
+    const uint8_t *code = (const uint8_t *)site - WIRE_CLOCKS_ENTER_BYTES;
+    static const uint8_t begins[] = {0x50, 0x48, 0x8b, 0x44, 0x24, 0x08, 0x48, 0x39, 0x05};
+    int32_t distance = 0;
+    for (unsigned k = 0; k < sizeof begins; k++)
+        if (code[k] != begins[k])
+            return 0;
+    for (unsigned k = 0; k < sizeof distance; k++)
+        distance |= (int32_t)((uint32_t)code[sizeof begins + k] << 8 * k);
+    return (volatile uint64_t *)(code + WIRE_CLOCKS_CMP_END + distance);
+}
+
+static int64_t arc_left(const struct arc *a) { return a->words ? (int64_t)a->words[WIRE_CLOCKS_LEFT] : a->left; }
+
+static void arc_give_words(struct arc *a)
+{
+    if (!a->words)
+        return;
+    a->words[WIRE_CLOCKS_CALLER] = 0;
+    a->left = (int64_t)a->words[WIRE_CLOCKS_LEFT];
+    a->words[WIRE_CLOCKS_OWN] = 0;
+    a->words = 0;
+}
+
+/* So many calls are not timed, in line if the function can. */
+static void arc_set_left(struct arc *a, uint64_t calls)
+{
+    volatile uint64_t *words = a->of->words;
+    if (!words) {
+        a->left = (int64_t)calls;
+        return;
+    }
+    if (words[WIRE_CLOCKS_OWN] && words[WIRE_CLOCKS_OWN] != (uint64_t)a)
+        arc_give_words((struct arc *)words[WIRE_CLOCKS_OWN]);
+    words[WIRE_CLOCKS_OWN] = (uint64_t)a;
+    words[WIRE_CLOCKS_LEFT] = calls;
+    a->words = words;
+    a->left = 0;
+    words[WIRE_CLOCKS_CALLER] = a->caller;
+}
+
+static void sums_clear(struct arc_sums *of) /* word by word: no compiler may call memset for it */
+{
+    for (volatile uint64_t *w = (volatile uint64_t *)of; w < (volatile uint64_t *)(of + 1); w++)
+        *w = 0;
+}
+
+/* site 0: of all that there is no room for */
+static void arc_begin(struct arc *a, uint64_t site, uint64_t caller, struct arc_sums *of, struct func *func)
+{
+    of->timed.func = of->sampled.func = func;
+    of->sampled.is_sampled = 1;
+    a->of = of;
+    a->sums = &of->timed;
+    a->left = sampling_limit && site ? AT_FIRST : INT64_MAX;
+    a->caller = caller;
+    a->site = site;
+    of->words = sampling_limit && site ? words_at(site) : 0;
+}
+
+/* Nothing is counted yet, in the child of a fork. */
+static void arc_begin_again(struct arc *a)
+{
+    struct func *func = a->sums->func;
+    arc_give_words(a);
+    sums_clear(a->of);
+    a->skips = 0;
+    arc_begin(a, a->site, a->caller, a->of, func);
+}
+
+static void arc_forget(struct arc *a)
+{
+    a->sums->func->site = a->sums->func->recurs = 0;
+    sums_clear(a->of);
+    *a = (struct arc){0};
+}
+
+static void sums_add(struct sums *s, uint64_t all, uint64_t self)
+{
+    uint64_t square;
+    if (s->is_sampled && all > sampling_most)
+        s--; /* among those of which all are timed: an interrupt, or the processor was another's */
+    s->calls++;
+    s->all += all;
+    s->self += self;
+    if (s->is_sampled) {
+        int64_t signed_self = (int64_t)self;
+        uint64_t length = signed_self < 0 ? -self : self;
+        if (__builtin_mul_overflow(length, length, &square) || __builtin_add_overflow(s->squares, square, &s->squares))
+            s->squares = UINT64_MAX;
+    }
+    if (--s->func->depth == 0)
+        s->outer += all;
+    else
+        s->func->recurs = 1;
+}
+
+static uint64_t sampling_random(uint64_t *state)
+{
+    *state = *state * 0x5851f42d4c957f2du + 0x14057b7ef767814fu;
+    return *state >> 33;
+}
+
+/* What is decided next is decided by what is timed from here on. */
+static void arc_look(struct arc *a, struct sums *sums)
+{
+    a->sums = sums;
+    a->of->seen_calls = sums->calls;
+    a->of->seen_self = sums->self;
+    a->of->seen_all = sums->all;
+}
+
+static void arc_time_all(struct arc *a, int64_t calls)
+{
+    arc_give_words(a);
+    arc_look(a, &a->of->timed);
+    a->skips = 0;
+    a->left = calls;
+}
+
+/* From here on some calls that are not timed, as each of so many ticks of its own. Returns what they take in all, with
+ * what it takes not to time them; those that were taken back less. */
+static uint64_t arc_skip(struct arc *a, uint64_t *random, uint64_t each)
+{
+    struct arc_sums *s = a->of;
+    uint64_t calls = sampling_random(random) % (2 * EVERY - 1);
+    uint64_t old = arc_left(a) > 0 && a->skips ? (uint64_t)arc_left(a) : 0; /* a handler has been here meanwhile */
+    uint64_t self = calls * each - old * s->each, skips = calls * sampling_skip[s->words != 0] - old * s->skip;
+    s->untimed += calls - old;
+    s->untimed_self += self;
+    s->each = each;
+    s->skip = sampling_skip[s->words != 0];
+    a->skips = 1;
+    arc_set_left(a, calls);
+    return self + skips;
+}
+
+static uint64_t arc_go_on(struct arc *a, uint64_t *random)
+{
+    struct arc_sums *s = a->of;
+    uint64_t calls = a->sums->calls - s->seen_calls, all = a->sums->all - s->seen_all;
+    uint64_t limit = (a->skips ? 2 : 1) * sampling_limit + sampling_inside;
+    if (a->skips && calls < ENOUGH) {
+        return arc_skip(a, random, s->each);
+    } else if (calls < ENOUGH || all / calls > limit) {
+        arc_time_all(a, a->skips || calls < ENOUGH ? AT_FIRST : LATER);
+        return 0;
+    } else {
+        uint64_t self = a->skips ? s->sampled.self : s->timed.self - s->seen_self;
+        int64_t of = (int64_t)(a->skips ? s->sampled.calls : calls);
+        int64_t mean = (int64_t)self / of - (int64_t)sampling_inside;
+        arc_look(a, &s->sampled);
+        return arc_skip(a, random, (uint64_t)mean); /* below nothing too: no guess may err to one side */
+    }
+}
+
+/* left is below nothing: what of the calls from here on? This one is timed. Returns what is to be taken off the time of
+ * the frame that is under way. */
+static uint64_t arc_decide(struct arc *a, struct sampler *s)
+{
+    uint64_t taken = 0;
+    if (s->is_busy)
+        return 0;
+    s->is_busy = 1;
+    __atomic_signal_fence(__ATOMIC_SEQ_CST);
+    taken = arc_go_on(a, &s->random);
+    __atomic_signal_fence(__ATOMIC_SEQ_CST);
+    s->is_busy = 0;
+    return taken;
+}
+
+/* Of the calls that were not timed. */
+static struct sampled arc_sampled(const struct arc *a)
+{
+    uint64_t left = a->skips && arc_left(a) > 0 ? (uint64_t)arc_left(a) : 0;
+    return (struct sampled){a->of->untimed - left, a->of->untimed_self - left * a->of->each, a->sums->func->recurs};
+}
+
+#endif
