@@ -153,6 +153,7 @@ static void free_of_no_block(struct data *d, uint64_t address)
     } else if (how == DATA_END_GIVEN_BACK) {
         d->own->lost.again++;
     } else {
+        data_ended_note(&d->own->ended, address, DATA_END_GIVEN_BACK);
         d->own->lost.frees++;
     }
 }

@@ -126,6 +126,7 @@ static struct thread *thread_of(struct data_calls *c, uint64_t number)
         return c->last;
     if (!map_get(&c->by_thread, number, &nth)) {
         nth = c->threads.len;
+        c->lost.threads = c->threads.len;
         VEC_PUSH(&c->threads, xmalloc(sizeof(struct thread)));
         map_put(&c->by_thread, number, nth);
     }

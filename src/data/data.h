@@ -264,6 +264,7 @@ const struct data_given *data_given(const struct data_calls *c); /* NULL: nothin
 struct data_calls_lost {
     uint64_t unmatched; /* entrances whose return was not seen: what they gave is not known */
     uint64_t unread;    /* what posix_memalign stored where it was not seen */
+    uint64_t threads;   /* nothing lost: that made calls, without the first */
 };
 const struct data_calls_lost *data_calls_lost(const struct data_calls *c);
 

@@ -327,9 +327,10 @@ struct references_area {
     bool is_in;                    /* a sample: what comes next */
     struct references_cut cuts[2]; /* what comes later, in order */
     unsigned cut_count;
-    uint64_t put, put_seen; /* where its next entry went when it was looked at, and the time stamp of the first such look */
-    int64_t given; /* references of the sample that runs; 0: it has not begun here */
-    uint64_t told; /* in those before */
+    uint64_t put;      /* where its next entry went when it was looked at, and ... */
+    uint64_t put_seen; /* ... the time stamp of the first such look */
+    int64_t given;     /* references of the sample that runs; 0: it has not begun here */
+    uint64_t told;     /* in those before */
 };
 struct reference_samples; /* reference_samples.c */
 struct reference_queue;   /* reference_queue.c */

@@ -227,6 +227,7 @@ void allocations_add_lost(const struct allocations *a, struct allocations_lost *
     to->blocks += blocks_of_heap(a->data);
     to->unseen += calls->unmatched + calls->unread;
     to->odd += blocks->frees + blocks->overlaps + blocks->impossible;
+    to->odd -= min_u64(blocks->frees, calls->threads); /* what glibc made for itself for a thread, when that ends */
     to->beyond += blocks->beyond;
 }
 

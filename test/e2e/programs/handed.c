@@ -1,79 +1,78 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * handed BLOCKS: a thread allocates BLOCKS blocks and then sleeps nearly to the end; the other one walks through memory
- * for a while, gives the blocks back, allocates as many of its own, and walks on. Prints one value.
+ * handed BLOCKS FORKS: one thread allocates, another one gives back; in between the first one forks children, in
+ * which one thread does both.
  */
 #include <pthread.h>
+#include <sched.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
-enum { WORDS = 1 << 18, TIMES = 40, BYTES = 40 };
+enum { SLOTS = 256, OF_A_CHILD = 100 };
 
-static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
-static pthread_cond_t changed = PTHREAD_COND_INITIALIZER;
-static char **blocks;
-static int count, is_made, is_over;
-static unsigned words[WORDS];
+static _Atomic(char *) slot[SLOTS];
+static long blocks;
 
-static __attribute__((noinline)) char *made_by_worker(int k)
+#define NOINLINE __attribute__((noinline, noclone))
+
+NOINLINE static char *make(long i)
 {
-    char *block = malloc(BYTES);
-    block[0] = (char)k;
-    return block;
+    char *p = malloc((size_t)(16 + i % 200));
+    p[0] = (char)i;
+    return p;
 }
 
-static void *work(void *unused)
+NOINLINE static void give_back(char *p) { free(p); }
+
+static void *consume(void *unused)
 {
-    pthread_mutex_lock(&mutex);
-    for (int k = 0; k < count; k++)
-        blocks[k] = made_by_worker(k);
-    is_made = 1;
-    pthread_cond_broadcast(&changed);
-    while (!is_over)
-        pthread_cond_wait(&changed, &mutex);
-    pthread_mutex_unlock(&mutex);
-    return unused;
+    (void)unused;
+    for (long i = 0; i < blocks; i++) {
+        char *p;
+        while (!(p = atomic_exchange(&slot[i % SLOTS], NULL)))
+            sched_yield();
+        give_back(p);
+    }
+    return NULL;
 }
 
-static __attribute__((noinline)) unsigned walk(void)
+static void hand_over(long i)
 {
-    unsigned sum = 0;
-    for (int t = 0; t < TIMES; t++)
-        for (unsigned k = 0; k < WORDS; k++)
-            sum += words[(k * 1237u) % WORDS]++;
-    return sum;
+    char *p = make(i), *none = NULL;
+    while (!atomic_compare_exchange_strong(&slot[i % SLOTS], &none, p)) {
+        none = NULL;
+        sched_yield();
+    }
 }
 
-static __attribute__((noinline)) char *made_by_main(int k)
+static int child(void)
 {
-    char *block = malloc(BYTES);
-    block[0] = (char)(k + 1);
-    return block;
+    int status;
+    pid_t pid = fork();
+    if (pid == 0) {
+        for (long i = 0; i < OF_A_CHILD; i++)
+            give_back(make(i));
+        _exit(7);
+    }
+    return waitpid(pid, &status, 0) == pid && WIFEXITED(status) && WEXITSTATUS(status) == 7;
 }
 
 int main(int argc, char **argv)
 {
-    pthread_t worker;
-    count = argc > 1 ? atoi(argv[1]) : 500;
-    blocks = calloc((size_t)count, sizeof *blocks);
-    pthread_create(&worker, NULL, work, NULL);
-    pthread_mutex_lock(&mutex);
-    while (!is_made)
-        pthread_cond_wait(&changed, &mutex);
-    unsigned sum = walk();
-    for (int k = 0; k < count; k++) {
-        sum += (unsigned char)blocks[k][0];
-        free(blocks[k]);
-        blocks[k] = made_by_main(k);
+    blocks = argc > 1 ? atol(argv[1]) : 80000;
+    long forks = argc > 2 ? atol(argv[2]) : 0, good = 0;
+    pthread_t thread;
+    if (pthread_create(&thread, NULL, consume, NULL) != 0)
+        return 1;
+    for (long i = 0; i < blocks; i++) {
+        hand_over(i);
+        if (forks && i % (blocks / forks) == 0)
+            good += child();
     }
-    sum += walk();
-    is_over = 1;
-    pthread_cond_broadcast(&changed);
-    pthread_mutex_unlock(&mutex);
-    pthread_join(worker, NULL);
-    for (int k = 0; k < count; k++)
-        sum += (unsigned char)blocks[k][0];
-    printf("%u\n", sum);
+    pthread_join(thread, NULL);
+    printf("%ld children\n", good);
+    return 0;
 }
