@@ -125,7 +125,7 @@ void data_allocate_of(struct data *d, struct data_object *o, uint64_t address, u
 
 void data_allocate(struct data *d, unsigned layer, uint64_t address, uint64_t bytes, const uint64_t *path, size_t depth)
 {
-    data_allocate_of(d, data_object_of_path(d, layer, path, depth), address, bytes);
+    data_allocate_of(d, data_object_of_path(d, layer, path, depth, bytes), address, bytes);
 }
 
 /* The block of the layer that begins there; 0 if none. */
@@ -254,7 +254,7 @@ bool data_see_stack(struct data *d, uint64_t address)
 
 void data_map(struct data *d, const struct data_map *m)
 {
-    struct data_object *o = m->kind == DATA_HEAP ? data_object_of_path(d, DATA_LAYER_MAPPING, m->path, m->depth)
+    struct data_object *o = m->kind == DATA_HEAP ? data_object_of_path(d, DATA_LAYER_MAPPING, m->path, m->depth, 0)
                                                  : data_object_named(d, m->kind, DATA_LAYER_MAPPING, ID_NONE, m->name);
     data_unmap(d, m->address, m->bytes);
     uint32_t before = m->kind == DATA_HEAP ? 0 : mapping_at(d, m->address - 1);

@@ -207,12 +207,12 @@ static void move_break(struct data_calls *c, uint64_t to)
 
 /* ---- what is done ---- */
 
-static struct data_object *object_of(struct data_calls *c, const struct pending *p)
+static struct data_object *object_of(struct data_calls *c, const struct pending *p, uint64_t bytes)
 {
     struct known_path *k = p->known;
     if (!k || !k->object || k->layer != p->layer) {
-        struct data_object *o = data_object_of_path(c->d, p->layer, p->path, p->depth);
-        if (!k)
+        struct data_object *o = data_object_of_path(c->d, p->layer, p->path, p->depth, bytes);
+        if (!k || o->size_class)
             return o;
         k->object = o;
         k->layer = p->layer;
@@ -225,7 +225,7 @@ static void allocate(struct data_calls *c, const struct pending *p, uint64_t add
     if (!address)
         return;
     c->given = (struct data_given){address, bytes_of(c, p), p->path, p->depth};
-    data_allocate_of(c->d, object_of(c, p), address, c->given.bytes);
+    data_allocate_of(c->d, object_of(c, p, c->given.bytes), address, c->given.bytes);
 }
 
 /* Where posix_memalign put it, which is mostly a variable of its caller's. */

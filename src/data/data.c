@@ -131,13 +131,15 @@ static uint64_t hash_path(unsigned layer, const uint64_t *path, size_t depth)
     return h;
 }
 
-static struct data_object *told_by(struct data *d, unsigned layer, const uint64_t *path, size_t depth)
+static struct data_object *told_by(struct data *d, unsigned layer, const uint64_t *path, size_t depth,
+                                   unsigned size_class)
 {
     struct data_tables *t = d->own;
-    uint64_t h = hash_path(layer, path, depth), id;
+    uint64_t h = mix(hash_path(layer, path, depth), size_class), id;
     for (; map_get(&t->by_path, h, &id); h++) {
         struct data_object *o = t->objects.data[id];
-        if (o->layer == layer && o->path_len == depth && memcmp(o->path, path, depth * sizeof *path) == 0)
+        if (o->layer == layer && o->path_len == depth && o->size_class == size_class &&
+            memcmp(o->path, path, depth * sizeof *path) == 0)
             return o;
     }
     struct data_object *o = data_object_new(d, DATA_HEAP, layer);
@@ -145,6 +147,7 @@ static struct data_object *told_by(struct data *d, unsigned layer, const uint64_
     if (depth)
         memcpy(kept, path, depth * sizeof *path);
     o->path = kept;
+    o->size_class = size_class;
     if (depth && !data_locate(d, path[0] - 1, &o->module, &o->offset))
         o->offset = path[0];
     o->path_len = (uint32_t)depth;
@@ -152,19 +155,37 @@ static struct data_object *told_by(struct data *d, unsigned layer, const uint64_
     return o;
 }
 
+/* Where the calls beyond the first are not known and that has no name, one of a function that much is allocated by,
+ * sizes tell more. */
+static bool tells_little(struct data *d, const uint64_t *frames, size_t n, size_t depth)
+{
+    uint32_t module;
+    uint64_t vaddr;
+    return n == 1 && depth == 1 && data_locate(d, frames[0] - 1, &module, &vaddr) && !data_has_names(d, frames[0]);
+}
+
+static unsigned size_class_of(uint64_t bytes)
+{
+    return bytes <= 1u << DATA_SIZE_CLASS_MIN ? DATA_SIZE_CLASS_MIN : 64 - (unsigned)__builtin_clzll(bytes - 1);
+}
+
 /* All frames are known again by 64 bits of hash, those that tell by comparing. */
-struct data_object *data_object_of_path(struct data *d, unsigned layer, const uint64_t *path, size_t depth)
+struct data_object *data_object_of_path(struct data *d, unsigned layer, const uint64_t *path, size_t depth,
+                                        uint64_t bytes)
 {
     struct data_tables *t = d->own;
     uint64_t h = hash_path(layer, path, depth), id, frames[DATA_PATH_MAX];
-    if (map_get(&t->by_frames, h, &id))
+    bool is_known = map_get(&t->by_frames, h, &id);
+    if (is_known && (!t->objects.data[id]->size_class || !bytes))
         return t->objects.data[id];
     size_t n = telling_frames(d, path, depth, frames);
     if (t->objects.len >= OBJECTS_MAX && n > 1) {
         t->lost.beyond++;
         n = 1;
     }
-    struct data_object *o = told_by(d, layer, frames, n);
-    map_put(&t->by_frames, h, o->id);
+    unsigned size_class = bytes && tells_little(d, frames, n, depth) ? size_class_of(bytes) : 0;
+    struct data_object *o = told_by(d, layer, frames, n, size_class);
+    if (!is_known)
+        map_put(&t->by_frames, h, o->id);
     return o;
 }

@@ -51,6 +51,7 @@ enum {
 
 enum { DATA_PATH_MAX = 16, DATA_DEPTH_MAX = 16 }; /* frames of a path; blocks one upon the other */
 
+enum { DATA_SIZE_CLASS_MIN = 4 };
 struct data_object {
     uint32_t id; /* its place among all: 0, 1, ...; 0 is what nothing is known of */
     enum data_kind kind;
@@ -59,6 +60,9 @@ struct data_object {
     const char *name;     /* of the variable, the file...; NULL: see data_object_name */
     const uint64_t *path; /* of what is allocated: return addresses, the innermost first, wrappers left out */
     uint32_t path_len;
+    unsigned size_class;                    /* of what is allocated, where the path tells little: its blocks have at
+                                               most 2^size_class bytes, and more than half of that but in the
+                                               least; 0: any */
     uint64_t offset;                        /* of a symbol its address in the file; of what is allocated where */
     uint64_t blocks, live_blocks;           /* allocated ever; now */
     uint64_t bytes, live_bytes, peak_bytes; /* the same of bytes, and most at a time; with the holes of

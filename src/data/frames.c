@@ -139,6 +139,9 @@ static const char *name_of_path(struct data *d, const struct data_object *o)
 {
     struct strbuf s = {0};
     bool is_named = false;
+    if (o->size_class)
+        str_printf(&s, "%llu-%llu bytes at ",
+                   o->size_class > DATA_SIZE_CLASS_MIN ? (1ull << (o->size_class - 1)) + 1 : 0, 1ull << o->size_class);
     for (uint32_t i = 0; i < o->path_len && (i < 3 || !is_named); i++) {
         const struct data_frame *f = data_frame(d, o->path[i]);
         is_named |= f->function != NULL;

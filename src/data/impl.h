@@ -81,7 +81,9 @@ void data_shadow_free(struct data *d);
 struct data_object *data_object_new(struct data *d, enum data_kind kind, unsigned layer);
 struct data_object *data_object_named(struct data *d, enum data_kind kind, unsigned layer, uint32_t module,
                                       const char *name);
-struct data_object *data_object_of_path(struct data *d, unsigned layer, const uint64_t *path, size_t depth);
+/* bytes: of a block that was allocated so; 0: whatever its size */
+struct data_object *data_object_of_path(struct data *d, unsigned layer, const uint64_t *path, size_t depth,
+                                        uint64_t bytes);
 
 bool data_begins_at(const struct data *d, unsigned layer, uint64_t address); /* a block of the layer */
 

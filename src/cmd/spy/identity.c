@@ -21,6 +21,8 @@ void spied_identify(const struct spied_program *s, uint32_t object, struct strbu
     str_printf(out, "%u %u", (unsigned)o->kind, (unsigned)o->layer);
     for (uint32_t i = 0; i < o->path_len; i++)
         put_place(s, o->path[i] - 1, out);
+    if (o->size_class)
+        str_printf(out, " %u", o->size_class);
     if (o->module != ID_NONE)
         str_printf(out, " %s+%" PRIx64, data_module_image(s->data, o->module)->path, o->offset);
     if (o->name && !o->path_len)

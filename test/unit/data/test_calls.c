@@ -517,6 +517,37 @@ static void the_break_goes_on(void **state)
     end(&b);
 }
 
+/* Where nothing is known but one call of a program without names, blocks of one size are an object. */
+static void sizes_tell_where_paths_do_not(void **state)
+{
+    (void)state;
+    struct bench b = start(NULL, 0);
+    static const uint64_t bytes[] = {10, 16, 17, 32, 33, 10};
+    uint64_t path[] = {first_return(&b, "build"), first_return(&b, "main")};
+    uint32_t ids[ARRAY_LEN(bytes)];
+    for (size_t i = 0; i < ARRAY_LEN(bytes); i++) {
+        data_allocate(b.d, DATA_LAYER_HEAP, HEAP + i * 64, bytes[i], path, 1);
+        assert_int_equal(at(&b, HEAP + i * 64)->id, at(&b, HEAP)->id);
+    }
+    end(&b);
+    b = start_of(bare, NULL, 0);
+    for (size_t i = 0; i < ARRAY_LEN(bytes); i++) {
+        data_allocate(b.d, DATA_LAYER_HEAP, HEAP + i * 64, bytes[i], path, 1);
+        ids[i] = at(&b, HEAP + i * 64)->id;
+    }
+    assert_int_equal(ids[1], ids[0]);
+    assert_int_equal(ids[5], ids[0]);
+    assert_int_equal(ids[3], ids[2]);
+    assert_true(ids[0] != ids[2] && ids[2] != ids[4] && ids[0] != ids[4]);
+    assert_int_equal(at(&b, HEAP)->blocks, 3);
+    assert_non_null(strstr(data_object_name(b.d, ids[2]), "17-32 bytes at "));
+    for (size_t i = 0; i < ARRAY_LEN(bytes); i++) { /* two calls tell more */
+        data_allocate(b.d, DATA_LAYER_HEAP, HEAP + i * 64, bytes[i], path, 2);
+        assert_int_equal(at(&b, HEAP + i * 64)->id, at(&b, HEAP)->id);
+    }
+    end(&b);
+}
+
 /* What a program allocates before anybody looks at what is mapped stays. */
 static void the_break_is_seen_late(void **state)
 {
@@ -560,6 +591,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(the_kernel_says_what_is_mapped),
         cmocka_unit_test(the_break_goes_on),
         cmocka_unit_test(the_break_is_seen_late),
+        cmocka_unit_test(sizes_tell_where_paths_do_not),
     };
     assert_true(argc > 4);
     named = argv[1];
