@@ -263,6 +263,12 @@ static struct monster_code *last_code(struct reader *p)
     return p->r->codes.len ? &p->r->codes.data[p->r->codes.len - 1] : NULL;
 }
 
+static uint64_t end_of_executed(const struct monster_code *c)
+{
+    return c->executed.len ? c->executed.data[c->executed.len - 1].address + c->executed.data[c->executed.len - 1].bytes
+                           : 0;
+}
+
 static int take_executed(struct reader *p, char *rest)
 {
     struct monster_code *c = last_code(p);
@@ -271,8 +277,7 @@ static int take_executed(struct reader *p, char *rest)
         return wrong(p, "code before the first file");
     e.bytes = take_number(&rest, 16);
     e.count = take_number(&rest, 10);
-    const struct monster_executed *before = c->executed.len ? &c->executed.data[c->executed.len - 1] : NULL;
-    if (e.address + e.bytes < e.address || (before && e.address < before->address + before->bytes))
+    if (e.address + e.bytes < e.address || e.address < end_of_executed(c))
         return wrong(p, "code of a file goes from address to address");
     VEC_PUSH(&c->executed, e);
     return 0;

@@ -18,7 +18,7 @@ static const struct fake_function functions[] = {
     {"_edata", IMAGE + BYTES},         {"__bss_start", IMAGE + BYTES},  {"__bss_stop", IMAGE + BYTES + 0x40}};
 static const struct fake_function data[] = {
     {"later", IMAGE + 0x1000}, {"before", IMAGE - 8},           {"a", IMAGE},        {"b", IMAGE + 0x08},
-    {"c", IMAGE + 0x40},       {"alias", IMAGE + 0x40},         {"d", IMAGE + 0x80}, {"e", IMAGE + 0x84},
+    {"c", IMAGE + 0x40},       {"alias", IMAGE + 0x40},         {"d", IMAGE + 0x80}, {"last", IMAGE + 0x84},
     {"f", IMAGE + 0x88},       {"behind", IMAGE + BYTES + 0x40}};
 
 static uint64_t placed(uint64_t offset) { return variables_address((IMAGE + offset) % FAKE_RAM_BYTES); }
@@ -74,7 +74,7 @@ static void uses(void **state)
     variables_write(f);
     fclose(f);
     assert_string_equal(text, "variables\nvariable ffffffff81001000 8 3 1\ta\nvariable ffffffff81001040 64 1 1\talias\n"
-                              "variable ffffffff81001084 4 2 1\te\nfollow 0 2 2\nfollow 2 0 1\nfollow 2 1 1\n");
+                              "variable ffffffff81001084 4 2 1\tlast\nfollow 0 2 2\nfollow 2 0 1\nfollow 2 1 1\n");
     free(text);
 }
 
