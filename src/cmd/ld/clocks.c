@@ -40,19 +40,34 @@ static void put_function(const struct ld_clocks *c, uint32_t f, struct strbuf *o
     str_puts(out, "\n");
 }
 
+/* Sampled calls are timed as if they were alone; where they overlap with what comes next, that is too much. */
+static void put_sampled(const struct ld_clocks *c, struct strbuf *out)
+{
+    enum { MUCH = 105 };
+    double sum = 0;
+    for (uint32_t f = 0; f < c->functions.len; f++)
+        sum += c->functions.data[f].self_s;
+    double part = c->wall_s > 0 ? 100 * sum / c->wall_s : 0;
+    str_puts(out, "of short calls some were timed, each as if alone; what chance may add or take, 95 in 100, is beside "
+                  "self\n");
+    if (part > MUCH)
+        str_printf(out,
+                   "all self together is %.0f %% of the time that passed: threads ran at once, or short calls overlap, "
+                   "and self tells shares only\n",
+                   part);
+}
+
 static void put_text(const struct cmd_args *a, const struct ld_clocks *c, struct strbuf *out)
 {
     size_t most = a->all ? SIZE_MAX : a->top ? a->top : 20, shown = 0, executed = 0;
-    str_printf(out,
-               "%.3f s; looking at the clock takes %.1f ns of a call, %.1f of them in its time, %s\n%s\n"
-               "in 100     self s %s      all s         calls\n",
-               c->wall_s, c->pair_s * 1e9, c->pair_inside_s * 1e9,
+    str_printf(out, "%.3f s; looking at the clock takes %.1f ns of a call, %.1f of them in its time, %s\n", c->wall_s,
+               c->pair_s * 1e9, c->pair_inside_s * 1e9,
                a->overhead == LD_OVERHEAD_OFF      ? "taken off self"
                : a->overhead == LD_OVERHEAD_CALLER ? "charged to who calls"
-                                                   : "charged to who is called",
-               c->is_sampled ? "of short calls some were timed; 95 in 100: self is off by less than what is beside it\n"
-                             : "",
-               c->is_sampled ? "        +- s" : "");
+                                                   : "charged to who is called");
+    if (c->is_sampled)
+        put_sampled(c, out);
+    str_printf(out, "\nin 100     self s %s      all s         calls\n", c->is_sampled ? "        +- s" : "");
     for (uint32_t f = 0; f < c->functions.len; f++) {
         executed += c->functions.data[f].calls != 0;
         if (c->functions.data[f].calls && shown < most) {
