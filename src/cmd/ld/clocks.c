@@ -67,7 +67,8 @@ static void put_text(const struct cmd_args *a, const struct ld_clocks *c, struct
                                                    : "charged to who is called");
     if (c->is_sampled)
         put_sampled(c, out);
-    str_printf(out, "\nin 100     self s %s      all s         calls\n", c->is_sampled ? "        +- s" : "");
+    str_puts(out, "\n");
+    str_printf(out, "in 100     self s %s      all s         calls\n", c->is_sampled ? "        +- s" : "");
     for (uint32_t f = 0; f < c->functions.len; f++) {
         executed += c->functions.data[f].calls != 0;
         if (c->functions.data[f].calls && shown < most) {
