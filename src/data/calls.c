@@ -42,7 +42,7 @@ bool data_watched_gives(size_t nth) { return known[nth].effect < TAKES_0; }
 bool data_watched_stores(size_t nth) { return known[nth].effect == STORES_2; }
 bool data_watched_takes_several(size_t nth) { return known[nth].effect != TAKES_0; }
 
-enum { PENDING_MAX = 32, PATHS_MAX = 1 << 16, FAR_MAX = 1024 };
+enum { PENDING_MAX = 32, PATHS_MAX = 1 << 16, FAR_MAX = 1024, NEAR_MANY = 1024 };
 struct known_path {
     uint32_t depth;
     uint64_t path[DATA_PATH_MAX];
@@ -73,6 +73,7 @@ struct thread {
     VEC(struct known_path *) paths; /* number 1 first */
     struct map by_words;            /* hash -> number */
     uint32_t far_count;             /* of them, that were looked at beyond the near calls */
+    uint32_t near_count;            /* calls whose paths were not known, since the last of them that was */
 };
 struct data_calls {
     struct data *d;
@@ -389,9 +390,12 @@ static const struct data_path *find_path(struct data_calls *c, struct thread *t,
     p->known = NULL;
     p->path = p->own;
     p->depth = (uint32_t)walk_path(c->walk, &s, call->frame, t->far_count < FAR_MAX, p->own, &c->seen);
+    t->near_count = c->seen.is_far ? 0 : t->near_count + 1;
     uint32_t enough = c->seen.is_far && c->seen.is_cut ? DATA_COPY_BYTES : DATA_NEAR_BYTES;
     return p->depth && call->copy_bytes >= enough ? number_path(c, t, p) : NULL;
 }
+
+bool data_paths_are_near(const struct data_calls *c) { return c->last && c->last->near_count > NEAR_MANY; }
 
 const struct data_path *data_entered(struct data_calls *c, const struct data_call *call)
 {

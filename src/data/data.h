@@ -256,6 +256,8 @@ struct data_path {
 };
 /* The path, if the copy said it; NULL: it was known, or there is none. Until the next call. */
 const struct data_path *data_entered(struct data_calls *c, const struct data_call *call);
+/* Of the thread of the last call: of many calls whose paths were not known none needed more than DATA_NEAR_BYTES. */
+bool data_paths_are_near(const struct data_calls *c);
 /* The function goes on by a jump to code that may not tell when it returns. */
 void data_jumps(struct data_calls *c, const struct data_call *call);
 void data_left(struct data_calls *c, const struct data_call *call);

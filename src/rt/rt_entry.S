@@ -397,6 +397,7 @@ rt_forget_lines:
     .set STREAM_COPIES, STREAM_OPEN_COUNT + 4 * 8
     .set STREAM_PATHS, 8192 + 17 * 65536
     .set OPEN_MAX, 32
+    .set PATHS_IS_NEAR, STREAM_PATHS + 8 * 4096 + 2064368
     .set PATH_NUMBER, 0
     .set PATH_BYTES, 4
     .set PATH_ARE, 8
@@ -579,7 +580,12 @@ watch_opens:
 
 /* It is not: the stack is copied. A chunk that has no room for it ends here, and with it the time of its calls. */
 5:  mov eax, gs:[STREAM + STREAM_COPIES]
-    call bytes_of_stack
+    cmp eax, WATCH_NEAR
+    jbe 7f
+    cmp dword ptr gs:[STREAM + PATHS_IS_NEAR], 0
+    je 7f
+    mov eax, WATCH_NEAR
+7:  call bytes_of_stack
     mov ecx, eax
     xor edi, edi
     mov rax, gs:[STREAM + STREAM_PUT]

@@ -47,8 +47,8 @@ _Static_assert(
     __builtin_offsetof(struct wire_stream, open) == 192 + 5 * 8 * WIRE_FILTER_SLOTS + 8 + 2 * 16 * WIRE_BEFORE_SLOTS &&
         __builtin_offsetof(struct wire_stream, open_count) - __builtin_offsetof(struct wire_stream, open) == 16 * 32 &&
         __builtin_offsetof(struct wire_stream, copies) == __builtin_offsetof(struct wire_stream, open_count) + 4 * 8 &&
-        WIRE_STREAM_PATHS == 8192 + 17 * 65536 && WIRE_PATH_BUCKETS == 4096 && WIRE_STREAM_BYTES % PAGE == 0 &&
-        __builtin_offsetof(struct wire_path, words) == 32,
+        WIRE_STREAM_PATHS == 8192 + 17 * 65536 && WIRE_PATH_BUCKETS == 4096 && WIRE_PATH_BYTES == 2064368 &&
+        WIRE_STREAM_BYTES % PAGE == 0 && __builtin_offsetof(struct wire_path, words) == 32,
     "calls that are under way, and paths");
 
 static struct wire_stream *stream_at(uint64_t delta) { return (struct wire_stream *)(WIRE_STREAM_VADDR + delta); }

@@ -191,7 +191,7 @@ struct wire_before {
  * words in the same places, it came by the same path, and tells its number alone. Whoever looks tries two places by the
  * stack pointer and the return address; the host changes them one by one, and never a path that it has put. */
 #define WIRE_PATH_BUCKETS 4096u
-#define WIRE_PATH_BYTES 2064384u /* of all paths */
+#define WIRE_PATH_BYTES 2064368u /* of all paths */
 struct wire_path_word {
     uint64_t offset; /* from the stack pointer */
     uint64_t value;
@@ -209,6 +209,8 @@ struct wire_paths {
         uint32_t way[2]; /* where in here the path is, in bytes; 0: none */
     } buckets[WIRE_PATH_BUCKETS];
     uint64_t paths[WIRE_PATH_BYTES / 8];
+    uint64_t is_near; /* by the host: 1: no path was far of late, so WIRE_CALL_NEAR bytes are copied at most */
+    uint64_t unused;
 };
 static inline uint32_t wire_path_bucket(uint64_t stack, uint64_t return_address)
 {

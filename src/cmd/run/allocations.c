@@ -354,6 +354,8 @@ size_t allocations_take(struct allocations *a, const struct launch_chunk *chunk,
         const struct data_path *path = data_entered(a->calls, &c);
         if (path && chunk->paths)
             put_path(a, chunk, c.stack, path);
+        if (c.copy_bytes && chunk->paths)
+            chunk->paths->is_near = data_paths_are_near(a->calls);
     } else if (wire_event_kind(e) == WIRE_EVENT_LEAVE) {
         data_left(a->calls, &c);
     }

@@ -269,8 +269,17 @@ static void names_are_looked_for_farther_up(void **state)
         assert_int_equal(at(&b, HEAP + depth * 4096)->path_len, 2); /* each call once */
         assert_string_equal(data_frame(b.d, at(&b, HEAP + depth * 4096)->path[1])->function, "main");
     }
+    assert_false(data_paths_are_near(b.calls));
+    words[0] = outer;
+    for (int i = 0; i < 5000; i++) {
+        assert_false(i < 1000 && data_paths_are_near(b.calls));
+        enter_by(&b, &c);
+        leave(&b, STACK, HEAP);
+    }
+    assert_true(data_paths_are_near(b.calls));
     stack_of(words, sizeof words, DATA_WALK_MAX + 5, inner, outer);
     enter_by(&b, &c);
+    assert_false(data_paths_are_near(b.calls));
     leave(&b, STACK, HEAP);
     assert_int_equal(at(&b, HEAP)->path_len, 1); /* too far */
     end(&b);
