@@ -191,10 +191,27 @@ static bool is_in(const struct rewrite_map *m, size_t number)
     return false;
 }
 
+int allocations_is_static(const char *path)
+{
+    struct image *img;
+    if (image_open(path, &img) < 0)
+        return -1;
+    bool is_static = img->is_static;
+    image_close(img);
+    return is_static;
+}
+
 int allocations_have_own(const struct allocations *a)
 {
     for (size_t k = 0; k < a->own_count; k++) {
         bool is_found = false;
+        int is_static = a->own[k].address ? allocations_is_static(a->program) : 1;
+        if (!is_static)
+            return diag_error("--allocator %s: addresses are for programs that are linked statically, and %s is not: "
+                              "give the function's name",
+                              a->own[k].name, a->program);
+        if (is_static < 0)
+            return -1;
         for (size_t i = 0; i < a->file_count && !is_found; i++)
             is_found = a->files[i].map &&
                        is_in(a->files[i].map, a->own[k].address ? a->own[k].known : data_watched_count() + k);

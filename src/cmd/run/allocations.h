@@ -19,6 +19,8 @@ struct allocations_options {
 };
 /* allocators.c: those that --allocator names, in the arena. 0, or -1 after one line. */
 int allocators_choose(struct arena *a, const struct cmd_texts *texts, struct data_watched **out);
+/* 1 if the program is linked statically, so that functions may be named by their addresses; 0; -1 after one line. */
+int allocations_is_static(const char *path);
 /* Adds to the options of copies which functions are watched. In the arena. */
 void allocations_watch(struct arena *a, const struct data_watched *own, size_t own_count, struct rewrite_options *out);
 /* Finds out of its files now what would take long later, while the program waits.

@@ -527,11 +527,13 @@ int cmd_trace(const struct cmd_args *a)
         rc = run(&t, &status) < 0 ? CMD_SELF_FAILED : 0;
         if (end_output(&t, path) < 0)
             rc = CMD_SELF_FAILED;
-        if (rc)
+        if (rc || (t.trial && !t.allocators))
             drop_output(&t, path);
     }
     if (rc == 0 && t.trial)
-        diag_note("%zu functions allocate for sure%s", t.allocators, t.allocators ? "" : ": nothing is written");
+        diag_note(t.allocators ? "%zu functions allocate or free for sure"
+                               : "%zu functions allocate or free for sure: nothing is written",
+                  t.allocators);
     else if (rc == 0 && t.data)
         say_allocations(&t);
     else if (rc == 0)

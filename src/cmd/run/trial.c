@@ -2,6 +2,7 @@
  * Calls of all functions of a program that is linked statically, as the stream tells them, to those that allocate. */
 #include "cmd/run/trial.h"
 
+#include "cmd/run/allocations.h"
 #include "data/data.h"
 
 #include <stdlib.h>
@@ -13,13 +14,9 @@ struct trial {
 
 int trial_check(const struct launch_program *program)
 {
-    struct image *img;
-    if (image_open(program->path, &img) < 0)
-        return -1;
-    bool is_static = img->is_static;
-    image_close(img);
+    int is_static = allocations_is_static(program->path);
     if (is_static)
-        return 0;
+        return is_static < 0 ? -1 : 0;
     return diag_error("trace: --form allocators is for programs that are linked statically, and %s is not: allocators "
                       "of its libraries are known by their names",
                       program->path);
