@@ -274,24 +274,24 @@ struct data_calls_lost {
 };
 const struct data_calls_lost *data_calls_lost(const struct data_calls *c);
 
-/* ---- trial.c: which functions allocate, where none has a name ---- */
+/* ---- detect.c: which functions allocate, where none has a name ---- */
 
-struct data_trial; /* opaque */
+struct data_detector; /* opaque */
 /* Of a program whose own file lies in memory from `image` to `image_end`. */
-struct data_trial *data_trial_new(uint64_t image, uint64_t image_end);
-void data_trial_free(struct data_trial *t);
+struct data_detector *data_detector_new(uint64_t image, uint64_t image_end);
+void data_detector_free(struct data_detector *t);
 /* All calls of all functions, in order: what they are numbered by is the caller's; three arguments. What is more than
  * two million calls is not looked at. */
-void data_trial_entered(struct data_trial *t, uint64_t thread, uint32_t function, const uint64_t *arguments,
-                        uint64_t stack);
-void data_trial_left(struct data_trial *t, uint64_t thread, uint64_t value, uint64_t stack);
+void data_detector_entered(struct data_detector *t, uint64_t thread, uint32_t function, const uint64_t *arguments,
+                           uint64_t stack);
+void data_detector_left(struct data_detector *t, uint64_t thread, uint64_t value, uint64_t stack);
 enum { DATA_ROLES_MAX = 6 };
 struct data_role {
     uint32_t function;
     const char *as; /* name of the known function that has the same arguments and does the same */
 };
 /* How many; 0: nothing is sure. */
-size_t data_trial_end(const struct data_trial *t, struct data_role out[DATA_ROLES_MAX]);
+size_t data_detector_end(const struct data_detector *t, struct data_role out[DATA_ROLES_MAX]);
 
 /* ---- maps.c: what the kernel says ---- */
 

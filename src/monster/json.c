@@ -265,9 +265,8 @@ static void put_variables(struct json *j, const struct monster_result *r)
 
 static void put_side(struct json *j, const struct monster_page *p, unsigned side)
 {
-    char shades[WIRE_PAGE_PARTS + 1] = {0};
-    for (unsigned i = 0; i < WIRE_PAGE_PARTS; i++)
-        shades[i] = (char)('0' + p->shade[side][i]);
+    char shades[WIRE_PAGE_PARTS + 1];
+    monster_page_shades(p, side, shades);
     json_object(j, monster_side_names[side]);
     json_u64(j, "uses", monster_page_uses(p, side));
     if (p->number[side])

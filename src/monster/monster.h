@@ -171,6 +171,8 @@ struct prof_result *monster_profile(const struct monster_result *r);
 
 void monster_mark_pages(struct monster_result *r); /* fills numbers and shades */
 uint64_t monster_page_uses(const struct monster_page *p, unsigned side);
+/* As results have them: a digit for each part. */
+void monster_page_shades(const struct monster_page *p, unsigned side, char out[WIRE_PAGE_PARTS + 1]);
 /* What uses that bin with a policy, most first; room for all pages is the caller's. Returns how many. */
 size_t monster_pages_in(const struct monster_result *r, size_t policy, uint64_t bin, unsigned side,
                         struct monster_page **out);

@@ -40,6 +40,13 @@ uint64_t monster_page_uses(const struct monster_page *p, unsigned side)
     return sum;
 }
 
+void monster_page_shades(const struct monster_page *p, unsigned side, char out[WIRE_PAGE_PARTS + 1])
+{
+    for (unsigned i = 0; i < WIRE_PAGE_PARTS; i++)
+        out[i] = (char)('0' + p->shade[side][i]);
+    out[WIRE_PAGE_PARTS] = 0;
+}
+
 /* A page counts as one part here. */
 static void number(part_vec *list, unsigned side)
 {

@@ -279,9 +279,7 @@ static bool is_white(const struct monster_page *p, unsigned side)
 static struct prof_page page_of(struct maker *m, const struct monster_page *p, unsigned side)
 {
     char *shades = arena_alloc(m->to->arena, WIRE_PAGE_PARTS + 1);
-    for (unsigned i = 0; i < WIRE_PAGE_PARTS; i++)
-        shades[i] = (char)('0' + p->shade[side][i]);
-    shades[WIRE_PAGE_PARTS] = 0;
+    monster_page_shades(p, side, shades);
     return (struct prof_page){.program = keep(m, p->program),
                               .address = p->address,
                               .side = monster_side_names[side],

@@ -4,7 +4,7 @@
 #include "cache/cache.h"
 #include "cmd/cmd.h"
 #include "cmd/run/allocations.h"
-#include "cmd/run/trial.h"
+#include "cmd/run/detector.h"
 #include "cmd/spy/merge.h"
 #include "launch/launch.h"
 
@@ -33,11 +33,11 @@ struct trace {
     struct data *data;        /* FORM_ALLOCATIONS */
     struct data_watched *own; /* allocators that the options name */
     struct allocations *allocations;
-    struct trial *trial; /* FORM_ALLOCATORS */
-    size_t allocators;   /* that it found */
-    struct merge *merge; /* of threads: who gives back what another one allocated does so later */
-    uint32_t process;    /* that is told of, as chunks name it; ID_NONE: none has come */
-    FILE *out;           /* NULL: nothing is written while it runs */
+    struct detector *detector; /* FORM_ALLOCATORS */
+    size_t allocators;         /* that it found */
+    struct merge *merge;       /* of threads: who gives back what another one allocated does so later */
+    uint32_t process;          /* that is told of, as chunks name it; ID_NONE: none has come */
+    FILE *out;                 /* NULL: nothing is written while it runs */
     int error;
     char *buffer;
     size_t used;
@@ -256,7 +256,10 @@ static void take_piece(void *ctx, const struct launch_chunk *c)
         i += wire_is_event(&c->entries[i]) ? allocations_take(t->allocations, c, &c->entries[i], c->count - i) : 1;
 }
 
-static void take_trial(void *ctx, const struct launch_chunk *c) { trial_take(((struct trace *)ctx)->trial, c); }
+static void take_detector(void *ctx, const struct launch_chunk *c)
+{
+    detector_take(((struct trace *)ctx)->detector, c);
+}
 
 static void take_allocations(void *ctx, const struct launch_chunk *c)
 {
@@ -281,12 +284,12 @@ static void begin_allocations(struct trace *t)
     t->process = ID_NONE;
 }
 
-static int begin_trial(struct trace *t)
+static int begin_detector(struct trace *t)
 {
     if (t->module_count != 1 || !t->modules[0].map)
         return diag_error("trace: %s cannot be rewritten, so nothing is known of its functions", t->program->path);
-    t->trial = trial_new(t->program, t->modules[0].map);
-    t->merge = merge_new(MERGE_SPREAD, take_trial, t);
+    t->detector = detector_new(t->program, t->modules[0].map);
+    t->merge = merge_new(MERGE_SPREAD, take_detector, t);
     t->process = ID_NONE;
     return 0;
 }
@@ -402,8 +405,8 @@ static int end_output(struct trace *t, const char *path)
     flush(t);
     if (t->form == FORM_ALLOCATIONS && t->out && t->data)
         write_allocations(t);
-    if (t->trial && t->out)
-        t->allocators = trial_write(t->trial, t->out);
+    if (t->detector && t->out)
+        t->allocators = detector_write(t->detector, t->out);
     if (t->form == FORM_SITES && !t->error && write_sites(t) < 0)
         t->error = EIO;
     if (t->out && fclose(t->out) != 0 && !t->error)
@@ -417,11 +420,13 @@ static void pass_sample(void *ctx, bool begins, uint64_t references) { (void)ctx
 static int run(struct trace *t, int *status)
 {
     struct launch_samples samples = {.length = t->args->sample_length, .period_s = 0.001, .part = 0.1, .seed = 1};
-    bool is_of_allocations = t->form == FORM_ALLOCATIONS, is_trial = t->form == FORM_ALLOCATORS;
-    if (is_trial) /* none is ever taken */
+    bool is_of_allocations = t->form == FORM_ALLOCATIONS, is_detector = t->form == FORM_ALLOCATORS;
+    if (is_detector) /* none is ever taken */
         samples = (struct launch_samples){.length = 1, .period_s = 1e9, .part = 1e-9, .is_even = true};
-    struct launch_reference_options references = {
-        .begin = begin, .started = started, .take = is_of_allocations || is_trial ? take_allocations : take, .ctx = t};
+    struct launch_reference_options references = {.begin = begin,
+                                                  .started = started,
+                                                  .take = is_of_allocations || is_detector ? take_allocations : take,
+                                                  .ctx = t};
     if (samples.length) {
         references.samples = &samples;
         references.sample = pass_sample;
@@ -430,7 +435,7 @@ static int run(struct trace *t, int *status)
     struct launch_result *r = NULL;
     if (make_copies(t, opt.mode) < 0 || open_maps(t) < 0)
         return -1;
-    if (is_trial && begin_trial(t) < 0)
+    if (is_detector && begin_detector(t) < 0)
         return -1;
     if (is_of_allocations)
         begin_allocations(t);
@@ -493,7 +498,7 @@ static void fini(struct trace *t)
         free(t->modules[i].count);
     }
     merge_free(t->merge);
-    trial_free(t->trial);
+    detector_free(t->detector);
     allocations_free(t->allocations);
     data_free(t->data);
     free(t->buffer);
@@ -518,7 +523,7 @@ int cmd_trace(const struct cmd_args *a)
         return diag_error("trace: --allocator goes with --form allocations"), CMD_UNUSABLE;
     if (allocators_choose(a->arena, &a->allocators, &t.own) < 0 || launch_program_find(a->rest, &t.program) < 0)
         return CMD_UNUSABLE;
-    if (t.form == FORM_ALLOCATORS && trial_check(t.program) < 0) {
+    if (t.form == FORM_ALLOCATORS && detector_check(t.program) < 0) {
         launch_program_free(t.program);
         return CMD_UNUSABLE;
     }
@@ -527,10 +532,10 @@ int cmd_trace(const struct cmd_args *a)
         rc = run(&t, &status) < 0 ? CMD_SELF_FAILED : 0;
         if (end_output(&t, path) < 0)
             rc = CMD_SELF_FAILED;
-        if (rc || (t.trial && !t.allocators))
+        if (rc || (t.detector && !t.allocators))
             drop_output(&t, path);
     }
-    if (rc == 0 && t.trial)
+    if (rc == 0 && t.detector)
         diag_note(t.allocators ? "%zu functions allocate or free for sure"
                                : "%zu functions allocate or free for sure: nothing is written",
                   t.allocators);

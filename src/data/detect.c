@@ -1,23 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * trial: calls of all functions of a program, as they came, to those that allocate: for a program in which no function
- * has a name. Nothing is known of a function but what it was called with and what it returned.
+ * Which functions allocate, by calls of all functions of a program, as they came (detect_calls.c): for a program in
+ * which no function has a name. Nothing is known of a function but what it was called with and what it returned.
  *
  * An allocator is known by what only allocators do: it returns an address that it returned before only after another
  * function, always the same one, was the last to be called with that address: that one takes memory back. What is
  * given and not taken back never overlaps, if its size is the argument that is looked for; and other blocks often begin
- * right behind it. What is found is tried on the whole trial: a function is believed if what it gives, with the others
- * that were found, contradicts nothing, and if together they have given nearly all that was taken back. Otherwise none
- * is told.
+ * right behind it. What is found is tried on all calls: a function is believed if what it gives, with the others that
+ * were found, contradicts nothing, and if together they have given nearly all that was taken back. Otherwise none is
+ * told.
  */
-#include "data/data.h"
+#include "data/detect.h"
 
 #include <assert.h>
 #include <stdlib.h>
 
 enum {
-    CALLS_MAX = 1 << 21, /* that are looked at: the first ones */
-    ARGUMENTS = 3,
     GIVERS_MAX = 30,    /* candidates, those that return most */
     TAKERS_KEPT = 8,    /* of an address */
     LIVE_MAX = 1 << 17, /* blocks */
@@ -25,127 +23,18 @@ enum {
     AGAIN_LEAST = 8, /* addresses that were given again */
     MOVERS_MAX = 16, /* candidates, likewise */
     TIGHT = 64,      /* bytes from the end of a block to the next one, if that is right behind it */
-    USUAL_PART = 200 /* of which one may contradict: signals, threads, what was under way as the trial began */
+    USUAL_PART = 200 /* of which one may contradict: signals, threads, what was under way as it began */
 };
-#define NO_CALL UINT32_MAX
-
-struct call {
-    uint32_t function, entered, left; /* times; left 0: never seen */
-    uint64_t a[ARGUMENTS], value, stack;
-};
-struct pending {
-    uint64_t stack;
-    uint32_t call;
-};
-struct thread {
-    uint64_t number, low, high; /* of its stack, as far as seen */
-    VEC(struct pending) pending;
-};
-struct data_trial {
-    uint64_t image, image_end; /* of the program's own file in memory: nothing is allocated there */
-    VEC(struct call) calls;
-    VEC(uint32_t) events; /* by time: call * 2, + 1 where it is left */
-    VEC(struct thread *) threads;
-    uint32_t functions; /* the highest number, and one */
-};
-
-struct data_trial *data_trial_new(uint64_t image, uint64_t image_end)
-{
-    struct data_trial *t = xmalloc(sizeof *t);
-    t->image = image;
-    t->image_end = image_end;
-    VEC_PUSH(&t->events, NO_CALL); /* times begin at 1 */
-    return t;
-}
-
-void data_trial_free(struct data_trial *t)
-{
-    if (!t)
-        return;
-    for (size_t i = 0; i < t->threads.len; i++) {
-        VEC_FREE(&t->threads.data[i]->pending);
-        free(t->threads.data[i]);
-    }
-    VEC_FREE(&t->threads);
-    VEC_FREE(&t->calls);
-    VEC_FREE(&t->events);
-    free(t);
-}
-
-/* ---- calls as they come ---- */
-
-static struct thread *thread_of(struct data_trial *t, uint64_t number, uint64_t stack)
-{
-    struct thread *found = NULL;
-    for (size_t i = 0; i < t->threads.len && !found; i++)
-        found = t->threads.data[i]->number == number ? t->threads.data[i] : NULL;
-    if (!found) {
-        found = xmalloc(sizeof *found);
-        found->number = number;
-        found->low = found->high = stack;
-        VEC_PUSH(&t->threads, found);
-    }
-    found->low = min_u64(found->low, stack);
-    found->high = max_u64(found->high, stack);
-    return found;
-}
-
-static void drop_below(struct thread *h, uint64_t stack)
-{
-    while (h->pending.len && h->pending.data[h->pending.len - 1].stack < stack)
-        h->pending.len--;
-}
-
-void data_trial_entered(struct data_trial *t, uint64_t thread, uint32_t function, const uint64_t *arguments,
-                        uint64_t stack)
-{
-    struct thread *h = thread_of(t, thread, stack);
-    drop_below(h, stack);
-    if (t->calls.len == CALLS_MAX)
-        return;
-    struct call c = {.function = function, .entered = (uint32_t)t->events.len, .stack = stack};
-    memcpy(c.a, arguments, sizeof c.a);
-    VEC_PUSH(&t->events, (uint32_t)t->calls.len * 2);
-    VEC_PUSH(&h->pending, ((struct pending){stack, (uint32_t)t->calls.len}));
-    VEC_PUSH(&t->calls, c);
-    t->functions = (uint32_t)max_u64(t->functions, function + 1ull);
-}
-
-/* Functions that end in a jump to another one return with it. */
-void data_trial_left(struct data_trial *t, uint64_t thread, uint64_t value, uint64_t stack)
-{
-    struct thread *h = thread_of(t, thread, stack);
-    drop_below(h, stack);
-    while (h->pending.len && h->pending.data[h->pending.len - 1].stack == stack) {
-        uint32_t nth = h->pending.data[--h->pending.len].call;
-        t->calls.data[nth].value = value;
-        t->calls.data[nth].left = (uint32_t)t->events.len;
-        VEC_PUSH(&t->events, nth * 2 + 1);
-    }
-}
-
-/* ---- addresses ---- */
-
-static bool may_be_heap(const struct data_trial *t, uint64_t address)
-{
-    enum { LEAST = 1 << 16, NEAR = 1 << 16 };
-    if (address < LEAST || address >> 47 || address % 16 || address - t->image < t->image_end - t->image)
-        return false;
-    for (size_t i = 0; i < t->threads.len; i++)
-        if (address + NEAR >= t->threads.data[i]->low && address <= t->threads.data[i]->high + NEAR)
-            return false;
-    return true;
-}
 
 struct place {                                           /* an address that candidates returned */
     uint32_t giver[GIVERS_MAX];                          /* when it did last; 0: never */
     uint32_t taker[TAKERS_KEPT], when[TAKERS_KEPT], now; /* functions that were called with it: a ring */
 };
 
-/* The last that was called with it between two moments; NO_CALL: none. */
+/* The last that was called with it between two moments; DETECT_NO_CALL: none. */
 static uint32_t last_taker(const struct place *p, uint32_t since, uint32_t until)
 {
-    uint32_t taker = NO_CALL, when = since;
+    uint32_t taker = DETECT_NO_CALL, when = since;
     for (int i = 0; i < TAKERS_KEPT; i++)
         if (p->when[i] > when && p->when[i] < until) {
             when = p->when[i];
@@ -163,7 +52,7 @@ struct giver {
     uint32_t taker, by_taker; /* the one that was so most often, and how often */
 };
 struct search {
-    const struct data_trial *t;
+    const struct data_detector *t;
     struct giver givers[GIVERS_MAX];
     uint32_t count;
     uint8_t *number; /* by function: its place among the givers, from 1 */
@@ -184,17 +73,17 @@ static int by_heap(const void *a, const void *b)
 
 static void choose_givers(struct search *s)
 {
-    const struct data_trial *t = s->t;
+    const struct data_detector *t = s->t;
     struct tally *all = xmalloc((t->functions + 1ull) * sizeof *all);
     for (uint32_t f = 0; f < t->functions; f++)
         all[f].function = f;
     for (size_t i = 0; i < t->calls.len; i++) {
-        const struct call *c = &t->calls.data[i];
+        const struct detect_call *c = &t->calls.data[i];
         struct tally *f = &all[c->function];
         if (!c->left)
             continue;
         f->returns++;
-        f->heap += may_be_heap(t, c->value);
+        f->heap += detect_may_be_heap(t, c->value);
         f->same += c->value && c->value == c->a[0];
         f->other += c->value && (c->value == c->a[1] || c->value == c->a[2]);
     }
@@ -224,11 +113,11 @@ static struct place *place_at(struct search *s, uint64_t address, bool is_given)
     return s->places.data[s->places.len - 1];
 }
 
-static void note_given(struct search *s, const struct call *c)
+static void note_given(struct search *s, const struct detect_call *c)
 {
     uint32_t nth = s->number[c->function] - 1u;
     struct giver *g = &s->givers[nth];
-    if (!may_be_heap(s->t, c->value))
+    if (!detect_may_be_heap(s->t, c->value))
         return;
     struct place *p = place_at(s, c->value, true);
     g->returns++;
@@ -240,9 +129,9 @@ static void note_given(struct search *s, const struct call *c)
     p->giver[nth] = c->left;
 }
 
-static void note_taken(struct search *s, const struct call *c)
+static void note_taken(struct search *s, const struct detect_call *c)
 {
-    struct place *p = may_be_heap(s->t, c->a[0]) ? place_at(s, c->a[0], false) : NULL;
+    struct place *p = detect_may_be_heap(s->t, c->a[0]) ? place_at(s, c->a[0], false) : NULL;
     if (!p)
         return;
     p->taker[p->now % TAKERS_KEPT] = c->function;
@@ -251,9 +140,9 @@ static void note_taken(struct search *s, const struct call *c)
 
 static void note_all(struct search *s)
 {
-    const struct data_trial *t = s->t;
+    const struct data_detector *t = s->t;
     for (size_t i = 1; i < t->events.len; i++) {
-        const struct call *c = &t->calls.data[t->events.data[i] / 2];
+        const struct detect_call *c = &t->calls.data[t->events.data[i] / 2];
         if (!(t->events.data[i] & 1))
             note_taken(s, c);
         else if (s->number[c->function])
@@ -276,10 +165,10 @@ static void find_own_taker(const struct search *s, struct giver *g)
 
 static bool is_sure(const struct giver *g) { return g->again >= AGAIN_LEAST && g->by_taker >= g->again - g->again / 5; }
 
-/* Of most addresses. NO_CALL: there is none. */
+/* Of most addresses. DETECT_NO_CALL: there is none. */
 static uint32_t find_taker(struct search *s)
 {
-    uint32_t best = NO_CALL;
+    uint32_t best = DETECT_NO_CALL;
     uint64_t most = 0;
     for (uint32_t i = 0; i < s->count; i++)
         find_own_taker(s, &s->givers[i]);
@@ -296,9 +185,9 @@ static uint32_t find_taker(struct search *s)
     return best;
 }
 
-/* ---- the whole trial once more ---- */
+/* ---- all calls once more ---- */
 
-enum { SIZES = ARGUMENTS + 1, PRODUCT = ARGUMENTS, GROUP_MAX = 6 };
+enum { SIZES = DETECT_ARGUMENTS + 1, PRODUCT = DETECT_ARGUMENTS, GROUP_MAX = 6 };
 struct live { /* a block; calls that returned it, one within the other */
     uint64_t at;
     uint32_t born, count;
@@ -325,17 +214,17 @@ static uint32_t place_of(const struct replay *r, uint32_t function)
 
 static bool gives(const struct replay *r, uint32_t function) { return function == r->mover || r->s->number[function]; }
 
-static uint64_t size_by(const struct call *c, int k)
+static uint64_t size_by(const struct detect_call *c, int k)
 {
     uint64_t product;
-    if (k < ARGUMENTS)
+    if (k < DETECT_ARGUMENTS)
         return c->a[k];
     return __builtin_mul_overflow(c->a[0], c->a[1], &product) ? UINT64_MAX : product;
 }
 
 static void fit(struct replay *r, uint32_t call, uint64_t gap)
 {
-    const struct call *c = &r->s->t->calls.data[call];
+    const struct detect_call *c = &r->s->t->calls.data[call];
     struct fit *f = &r->fits[place_of(r, c->function)];
     f->seen++;
     for (int k = 0; k < SIZES; k++) {
@@ -383,7 +272,7 @@ static void add_to(struct replay *r, size_t nth, uint32_t call)
 
 static void give(struct replay *r, uint32_t call)
 {
-    const struct call *c = &r->s->t->calls.data[call];
+    const struct detect_call *c = &r->s->t->calls.data[call];
     size_t nth = live_from(r, c->value);
     bool is_there = nth < r->live.len && r->live.data[nth].at == c->value;
     if (is_there && r->live.data[nth].born > c->entered) {
@@ -405,7 +294,7 @@ static void give(struct replay *r, uint32_t call)
 /* It may have called the others to do it. */
 static void move(struct replay *r, uint32_t call)
 {
-    const struct call *c = &r->s->t->calls.data[call];
+    const struct detect_call *c = &r->s->t->calls.data[call];
     uint64_t gone = 0;
     size_t nth = live_from(r, c->a[0]);
     bool had = nth < r->live.len && r->live.data[nth].at == c->a[0];
@@ -421,10 +310,10 @@ static void move(struct replay *r, uint32_t call)
 
 static void replay(struct replay *r)
 {
-    const struct data_trial *t = r->s->t;
+    const struct data_detector *t = r->s->t;
     for (size_t i = 1; i < t->events.len && !r->is_cut; i++) {
         uint32_t nth = t->events.data[i] / 2;
-        const struct call *c = &t->calls.data[nth];
+        const struct detect_call *c = &t->calls.data[nth];
         bool is_left = t->events.data[i] & 1;
         if (!is_left && c->function == r->taker && c->a[0])
             take_back(r, c->a[0], c->entered);
@@ -513,7 +402,7 @@ static size_t cover(const struct replay *r, struct data_role out[DATA_ROLES_MAX]
     while (!is_within(left, r->groups.len) && n + 1 < DATA_ROLES_MAX) {
         uint32_t best = 0, most = 0;
         for (uint32_t k = 0; k <= GIVERS_MAX; k++) {
-            const char *as = k < r->s->count || (k == GIVERS_MAX && r->mover != NO_CALL) ? role_of(r, k) : NULL;
+            const char *as = k < r->s->count || (k == GIVERS_MAX && r->mover != DETECT_NO_CALL) ? role_of(r, k) : NULL;
             uint32_t count = as && !is_told(out, n, as) ? count_of(r, k, covered) : 0;
             if (count > most) {
                 most = count;
@@ -534,7 +423,7 @@ static size_t tell(const struct replay *r, struct data_role out[DATA_ROLES_MAX])
     if (r->is_cut || r->taken < CALLS_LEAST || !is_within(r->odd, r->groups.len))
         return 0;
     size_t n = cover(r, out);
-    if (n && r->mover != NO_CALL && !is_told(out, n, "realloc"))
+    if (n && r->mover != DETECT_NO_CALL && !is_told(out, n, "realloc"))
         return 0;
     if (n)
         out[n++] = (struct data_role){r->taker, "free"};
@@ -544,17 +433,17 @@ static size_t tell(const struct replay *r, struct data_role out[DATA_ROLES_MAX])
 /* Functions that got what may be a block and returned such: those that did most often. */
 static size_t find_movers(const struct search *s, uint32_t taker, uint32_t out[MOVERS_MAX])
 {
-    const struct data_trial *t = s->t;
+    const struct data_detector *t = s->t;
     struct tally *all = xmalloc((t->functions + 1ull) * sizeof *all);
     size_t n = 0;
     for (uint32_t f = 0; f < t->functions; f++)
         all[f].function = f;
     for (size_t i = 0; i < t->calls.len; i++) {
-        const struct call *c = &t->calls.data[i];
+        const struct detect_call *c = &t->calls.data[i];
         struct tally *f = &all[c->function];
-        bool has_block = may_be_heap(t, c->a[0]);
+        bool has_block = detect_may_be_heap(t, c->a[0]);
         f->returns += c->left && c->a[0];
-        f->heap += c->left && has_block && may_be_heap(t, c->value);
+        f->heap += c->left && has_block && detect_may_be_heap(t, c->value);
     }
     qsort(all, t->functions, sizeof *all, by_heap);
     for (uint32_t i = 0; i < t->functions && n < MOVERS_MAX; i++) {
@@ -576,8 +465,8 @@ static struct tried try(struct search *s, uint32_t taker, uint32_t mover, struct
     struct replay r = start(s, taker, mover);
     replay(&r);
     struct tried tried = {tell(&r, out), r.odd + overlaps(&r)};
-    diag_debug(1, "trial: taken back by %u, moved by %d: %zu blocks, %u taken, %u contradict; %zu functions", taker,
-               (int)mover, r.groups.len, r.taken, tried.odd, tried.told);
+    diag_debug(1, "allocators: taken back by %u, moved by %d: %zu blocks, %u taken, %u contradict; %zu functions",
+               taker, (int)mover, r.groups.len, r.taken, tried.odd, tried.told);
     fini(&r);
     return tried;
 }
@@ -590,13 +479,13 @@ static size_t search(struct search *s, struct data_role out[DATA_ROLES_MAX])
 {
     choose_givers(s);
     note_all(s);
-    uint32_t taker = find_taker(s), mover = NO_CALL;
-    if (taker == NO_CALL)
+    uint32_t taker = find_taker(s), mover = DETECT_NO_CALL;
+    if (taker == DETECT_NO_CALL)
         return 0;
     for (uint32_t i = 0; i < s->count; i++)
         if (!is_sure(&s->givers[i]) || s->givers[i].taker != taker)
             s->number[s->givers[i].function] = 0;
-    struct tried best = try(s, taker, NO_CALL, out), now;
+    struct tried best = try(s, taker, DETECT_NO_CALL, out), now;
     uint32_t movers[MOVERS_MAX];
     for (size_t i = 0, n = find_movers(s, taker, movers); i < n; i++)
         if (is_better(now = try(s, taker, movers[i], out), best)) {
@@ -614,7 +503,7 @@ static size_t search(struct search *s, struct data_role out[DATA_ROLES_MAX])
     return try(s, taker, mover, out).told;
 }
 
-size_t data_trial_end(const struct data_trial *t, struct data_role out[DATA_ROLES_MAX])
+size_t data_detector_end(const struct data_detector *t, struct data_role out[DATA_ROLES_MAX])
 {
     struct search s = {.t = t, .number = xmalloc(t->functions + 1ull)};
     size_t n = search(&s, out);

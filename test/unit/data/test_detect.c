@@ -15,7 +15,7 @@ enum { MALLOC, FREE, CALLOC, REALLOC, XMALLOC, DESTROY, LOOK_UP, MEMSET, FIRST_O
 enum { BLOCKS = 64, CLASSES = 4, TURNS = 3000 };
 
 struct program {
-    struct data_trial *t;
+    struct data_detector *t;
     uint64_t top, stack;
     uint64_t freed[CLASSES][BLOCKS]; /* by bytes: 32, 64, ... with what is in front of them */
     uint32_t freed_count[CLASSES];
@@ -34,12 +34,12 @@ static uint32_t chance(struct program *p, uint32_t below)
 static void enters(struct program *p, uint32_t f, uint64_t a, uint64_t b, uint64_t c)
 {
     p->stack -= 64;
-    data_trial_entered(p->t, 0, f, (uint64_t[]){a, b, c}, p->stack);
+    data_detector_entered(p->t, 0, f, (uint64_t[]){a, b, c}, p->stack);
 }
 
 static uint64_t leaves(struct program *p, uint64_t value)
 {
-    data_trial_left(p->t, 0, value, p->stack);
+    data_detector_left(p->t, 0, value, p->stack);
     p->stack += 64;
     return value;
 }
@@ -137,13 +137,13 @@ static void turn(struct program *p)
 
 static size_t found(struct program *p, uint32_t turns, struct data_role out[DATA_ROLES_MAX])
 {
-    p->t = data_trial_new(0x400000, 0x500000);
+    p->t = data_detector_new(0x400000, 0x500000);
     p->top = HEAP;
     p->stack = STACK;
     for (uint32_t i = 0; i < turns; i++)
         turn(p);
-    size_t n = data_trial_end(p->t, out);
-    data_trial_free(p->t);
+    size_t n = data_detector_end(p->t, out);
+    data_detector_free(p->t);
     return n;
 }
 

@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Calls of all functions of a program that is linked statically, as the stream tells them, to those that allocate. */
-#include "cmd/run/trial.h"
+#include "cmd/run/detector.h"
 
 #include "cmd/run/allocations.h"
 #include "data/data.h"
 
 #include <stdlib.h>
 
-struct trial {
-    struct data_trial *data;
+struct detector {
+    struct data_detector *data;
     const struct rewrite_map *map;
 };
 
-int trial_check(const struct launch_program *program)
+int detector_check(const struct launch_program *program)
 {
     int is_static = allocations_is_static(program->path);
     if (is_static)
@@ -22,10 +22,10 @@ int trial_check(const struct launch_program *program)
                       program->path);
 }
 
-struct trial *trial_new(const struct launch_program *program, const struct rewrite_map *map)
+struct detector *detector_new(const struct launch_program *program, const struct rewrite_map *map)
 {
     struct image *img;
-    struct trial *t = xmalloc(sizeof *t);
+    struct detector *t = xmalloc(sizeof *t);
     uint64_t lo = 0, hi = 0;
     if (image_open(program->path, &img) == 0) {
         if (img->vaddr_lo >= 1 << 16) { /* one that lies where its addresses say */
@@ -34,34 +34,34 @@ struct trial *trial_new(const struct launch_program *program, const struct rewri
         }
         image_close(img);
     }
-    t->data = data_trial_new(lo, hi);
+    t->data = data_detector_new(lo, hi);
     t->map = map;
     return t;
 }
 
-void trial_free(struct trial *t)
+void detector_free(struct detector *t)
 {
     if (!t)
         return;
-    data_trial_free(t->data);
+    data_detector_free(t->data);
     free(t);
 }
 
-static void take_event(struct trial *t, uint32_t area, const struct wire_entry *e)
+static void take_event(struct detector *t, uint32_t area, const struct wire_entry *e)
 {
     struct wire_call call;
     struct wire_short left;
     if (wire_event_kind(e) == WIRE_EVENT_ENTER && !(e->site & (WIRE_CALL_JUMPS | WIRE_CALL_NAMES)) &&
         wire_event_entries(e) >= WIRE_CALL_ENTRIES) {
         memcpy(&call, e + 1, sizeof call);
-        data_trial_entered(t->data, area, e->site, call.arguments, call.stack);
+        data_detector_entered(t->data, area, e->site, call.arguments, call.stack);
     } else if (wire_event_kind(e) == WIRE_EVENT_LEAVE && wire_event_entries(e) == WIRE_SHORT_ENTRIES) {
         memcpy(&left, e + 1, sizeof left);
-        data_trial_left(t->data, area, left.argument, left.stack);
+        data_detector_left(t->data, area, left.argument, left.stack);
     }
 }
 
-void trial_take(struct trial *t, const struct launch_chunk *c)
+void detector_take(struct detector *t, const struct launch_chunk *c)
 {
     for (size_t i = 0; i < c->count;) {
         const struct wire_entry *e = &c->entries[i];
@@ -72,7 +72,7 @@ void trial_take(struct trial *t, const struct launch_chunk *c)
     }
 }
 
-static uint64_t address_of(const struct trial *t, uint32_t function)
+static uint64_t address_of(const struct detector *t, uint32_t function)
 {
     for (uint32_t i = 0; t->map && i < t->map->site_count; i++)
         if (t->map->sites[i].flags == REWRITE_SITE_WATCHED && t->map->sites[i].bytes == function)
@@ -80,10 +80,10 @@ static uint64_t address_of(const struct trial *t, uint32_t function)
     return 0;
 }
 
-size_t trial_write(const struct trial *t, FILE *out)
+size_t detector_write(const struct detector *t, FILE *out)
 {
     struct data_role roles[DATA_ROLES_MAX];
-    size_t n = data_trial_end(t->data, roles);
+    size_t n = data_detector_end(t->data, roles);
     for (size_t i = 0; i < n; i++)
         fprintf(out, "0x%llx=%s\n", (unsigned long long)address_of(t, roles[i].function), roles[i].as);
     return n;
