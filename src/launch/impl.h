@@ -298,6 +298,10 @@ struct counters {
 int counters_open(struct counters *c, const struct launch_program *p, bool grows, bool has_streams);
 void counters_sum(const struct counters *c, const struct launch_program *p, struct launch_result *r);
 void counters_of_threads(const struct counters *c, struct launch_result *r); /* after counters_sum */
+typedef VEC(struct launch_executed) launch_executed_vec;
+/* What was counted since it was asked last, appended. before: [WIRE_MODULES_MAX] what was then, the caller's to free;
+ * NULLs at first. */
+void counters_since(const struct counters *c, uint64_t **before, launch_executed_vec *out);
 void counters_close(struct counters *c);
 
 bool counters_add(struct counters *c, const struct launch_program *p, uint32_t module); /* false: no room left */
@@ -377,10 +381,9 @@ void reference_samples_end(struct references *s); /* the program has ended, and 
  * for them as long as there is room. */
 struct reference_queue *reference_queue_new(const struct launch_reference_options *opt);
 void reference_queue_take(struct reference_queue *q, const struct launch_chunk *c);
-void reference_queue_sample(struct reference_queue *q, bool begins, uint64_t references);
-bool reference_queue_is_long(struct reference_queue *q); /* so that no further sample should begin */
-void reference_queue_wait(struct reference_queue *q);    /* until all of it was taken */
-void reference_queue_free(struct reference_queue *q);    /* likewise */
+void reference_queue_sample(struct reference_queue *q, const struct launch_sample_end *end); /* NULL: one begins */
+void reference_queue_wait(struct reference_queue *q); /* until all of it was taken */
+void reference_queue_free(struct reference_queue *q); /* likewise */
 
 /* ---- follow.c ---- */
 
