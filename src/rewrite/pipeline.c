@@ -11,7 +11,7 @@
 #include <unistd.h>
 
 #define LOOKED_AT_MAX (8u << 20)
-#define REWRITE_FORMAT "mtool-rewrite-83" /* part of every copy's identity: change it when copies change */
+#define REWRITE_FORMAT "mtool-rewrite-84" /* part of every copy's identity: change it when copies change */
 
 static void set_key(struct rw *w)
 {
