@@ -47,6 +47,7 @@ static void forget_plan(struct rw *w)
     w->promoted_of = NULL;
     w->vectors = 0;
     w->is_cold = NULL;
+    w->heat = NULL;
     map_fini(&w->ref_table);
     str_free(&w->ro);
     w->group_count = w->counter_count = 0;
