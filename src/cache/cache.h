@@ -223,8 +223,11 @@ struct cache_estimate cache_estimate(const struct cache *c, unsigned level);
 struct cache_estimate cache_estimate_cell(const struct cache *c, unsigned level, uint32_t cell);
 /* Of several cells together. */
 struct cache_estimate cache_estimate_cells(const struct cache *c, unsigned level, const uint32_t *cells, size_t count);
-/* Adds `factor` times what the cell missed in each window of all that these stand for, with mu of what is unknown. */
-void cache_windows_add(const struct cache *c, unsigned level, uint32_t cell, double factor, double *of_windows);
+/* What of the unknown misses is told: the part that is thought to miss; none; all. */
+enum cache_reading { CACHE_LIKELY, CACHE_LEAST, CACHE_MOST, CACHE_READINGS };
+/* Adds `factor` times what the cell missed in each window of all that these stand for. */
+void cache_windows_add(const struct cache *c, unsigned level, uint32_t cell, enum cache_reading reading, double factor,
+                       double *of_windows);
 size_t cache_window_count(const struct cache *c);
 /* Half the width of the 95 % interval of the sum of such figures, whose mean is 0. */
 double cache_windows_error(const struct cache *c, const double *of_windows);

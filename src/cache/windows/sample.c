@@ -386,11 +386,12 @@ struct cache_estimate sample_estimate_cells(const struct cache *c, unsigned leve
     return estimate(c, l, &sums, part_of(&g));
 }
 
-void cache_windows_add(const struct cache *c, unsigned level, uint32_t cell, double factor, double *of_windows)
+void cache_windows_add(const struct cache *c, unsigned level, uint32_t cell, enum cache_reading reading, double factor,
+                       double *of_windows)
 {
     const struct level *l = &c->levels[level];
     const struct sample *s = &l->sample;
-    double part = part_of_cell(c, l, cell);
+    double part = reading == CACHE_LIKELY ? part_of_cell(c, l, cell) : reading == CACHE_MOST;
     factor *= factor_of(&c->windows, cell);
     for (size_t i = first_missed(s, cell); i < s->missed.len && s->missed.data[i].cell == cell; i++) {
         const struct sample_missed *m = &s->missed.data[i];

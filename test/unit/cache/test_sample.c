@@ -445,8 +445,11 @@ static void test_factors(void **unused)
     assert_true(cache_estimate_cell(c, 0, 1).known == 4000 && cache_estimate_cell(c, 0, 2).known == 2000);
     assert_true(cache_estimate_cell(c, 0, 1).unknown == 40 && cache_estimate_cell(c, 0, 2).unknown == 20);
     assert_true(cache_estimate(c, 0).known == 6000 && cache_estimate(c, 0).unknown == 60);
-    double of_windows[2] = {0, 0};
-    cache_windows_add(c, 0, 1, 3, of_windows);
+    double of_windows[2] = {0, 0}, least[2] = {0, 0}, most[2] = {0, 0};
+    cache_windows_add(c, 0, 1, CACHE_LIKELY, 3, of_windows);
+    cache_windows_add(c, 0, 1, CACHE_LEAST, 3, least);
+    cache_windows_add(c, 0, 1, CACHE_MOST, 3, most);
+    assert_true(is_near(least[0] + least[1], 3 * 4000) && is_near(most[0] + most[1], 3 * 4040));
     assert_true(is_near(of_windows[0] + of_windows[1], 3 * cache_estimate_cell(c, 0, 1).misses));
     assert_true(is_near(of_windows[0], of_windows[1]) && cache_windows_passed_by(c) == 0.9);
     cache_free(c);
