@@ -47,7 +47,9 @@ struct launch_program {
     struct rewrite_options copied_with; /* what launch_copies_make was asked for last */
     struct launch_module *modules;      /* [0] is the executable */
     size_t module_count, module_cap;
-    int ahead; /* process that makes copies meanwhile, see launch_copies_ahead; 0 none */
+    int ahead;                /* process that makes copies meanwhile, see launch_copies_ahead; 0 none */
+    bool is_ahead;            /* this one is it */
+    struct launch_heat *heat; /* samples for it; NULL none */
     struct arena *arena;
 };
 /* Finds argv[0] (PATH), follows a script to its interpreter (says so), checks it (missing, directory, not executable,
