@@ -97,6 +97,7 @@ struct spaces;
 struct spaces *spaces_new(struct launch_program *p, pid_t root_pid);
 void spaces_free(struct spaces *s);
 void spaces_fork(struct spaces *s, uint32_t pid, uint32_t parent);
+void spaces_take_out(struct spaces *s, uint32_t pid); /* it is none of the program's, whatever was said before */
 void spaces_thread_start(struct spaces *s, uint32_t pid);
 void spaces_thread_end(struct spaces *s, uint32_t pid);
 void spaces_exec(struct spaces *s, uint32_t pid);
@@ -429,6 +430,10 @@ void originals_close(struct originals *s);
 
 /* ---- ticks.c ---- */
 
+struct sleeper {
+    pid_t pid;
+    double at_s; /* processor time of the process when it was made */
+};
 struct ticks {
     struct wire_bursts *b;
     struct wire_windows *steps; /* NULL: none are wanted */
@@ -442,6 +447,7 @@ struct ticks {
     double cost_s;                    /* of all of them */
     double copied_s;                  /* the program was in the kernel for pages that snapshots shared, about */
     VEC(pid_t) waiting;               /* checkpoints */
+    VEC(struct sleeper) sleepers;     /* snapshots, the oldest first */
     pthread_t thread;
     bool is_running;
     atomic_bool ends, is_over;
