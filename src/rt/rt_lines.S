@@ -37,6 +37,8 @@
     .set FILLED, 64
     .set IS_CONFINED, 76
     .set EVENT_PAUSE, 0x80060001 - 0x100000000 /* WIRE_EVENT(...) */
+    .set EVENT_SWAPPED, 0x80050001 - 0x100000000
+    .set SWAPPED_BYTES, 32
     .set PAUSE_BYTES, 32
     .set PAUSE_TICKS, 20000
     .set LINES, 0x7c000000 /* WIRE_LINES_VADDR */
@@ -53,6 +55,7 @@
 
     .set SAYS_BYTES, 0xffff /* of an access; of an element */
     .set SAYS_STORES, 1 << 16
+    .set SAYS_ALONE, 1 << 17 /* there are no other threads: no line has a word */
     .set SAYS_SHIFT, 24 /* log2 of the filter's lines */
     .set DIRECTION, 0x400
 
@@ -456,8 +459,90 @@ rt_lines_range:
     jz 1f
     sub rdi, rsi
     add rdi, rdx
-1:  call noted
+1:  call ranged
 2:  RESTORE
+
+/* rdi, rsi, eax: address, bytes, SAYS_*. Its lines become the last ones of their places, one after the other, as
+ * whoever reads the range takes them; of many, where that is all there is to do, those that stay. Changes all that SAVE
+ * saves. */
+ranged:
+    STATE 0
+    push r9
+    STATE 8
+    push r10
+    STATE 16
+    mov r9d, eax
+    mov ecx, eax
+    shr ecx, SAYS_SHIFT
+    lea r10, [rdi + rsi - 1]
+    shr r10, cl
+    shr rdi, cl
+    test r9d, SAYS_ALONE
+    jz 1f
+    lea rax, [r10 - 2 * 64 + 1]
+    cmp rdi, rax
+    cmovl rdi, rax
+1:  call tell_order
+    test r9d, SAYS_ALONE
+    jnz 3f
+    test r9d, SAYS_STORES
+    jnz 2f
+    call tell_read
+    jmp 4f
+2:  call tell_written
+    jmp 4f
+3:  call keep
+4:  inc rdi
+    cmp rdi, r10
+    jbe 1b
+    mov qword ptr gs:[STREAM + SWAPS], 0
+    pop r10
+    STATE 8
+    pop r9
+    STATE 0
+    ret
+
+/* If the last two lines of the place of the line rdi stand the other way round than they were told, that is told.
+ * Changes rax, rcx, rsi. */
+tell_order:
+    STATE 0
+    mov esi, edi
+    and esi, 63
+    cmp qword ptr gs:[STREAM + SWAPPED + rsi * 8], 0
+    jne 1f
+    ret
+1:  mov qword ptr gs:[STREAM + SWAPPED + rsi * 8], 0
+    xor eax, eax
+    bts rax, rsi
+    mov ecx, SWAPPED_BYTES
+    xadd gs:[STREAM + PUT], rcx
+    mov qword ptr gs:[rcx], EVENT_SWAPPED
+    mov qword ptr gs:[rcx + 8], 0
+    mov gs:[rcx + 16], rax
+    ret
+
+/* The line rdi is the last one of its place, of one thread alone; r9d: SAYS_*. What was known to be written is so.
+ * Changes rax, rcx, rdx, rsi. */
+keep:
+    STATE 0
+    mov esi, edi
+    and esi, 63
+    mov rdx, gs:[STREAM + TOUCHED + rsi * 8]
+    mov rcx, gs:[STREAM + WRITTEN + rsi * 8]
+    cmp rdx, rdi
+    je 2f
+    mov rax, gs:[STREAM + SECOND_WRITTEN + rsi * 8]
+    cmp rdi, gs:[STREAM + SECOND + rsi * 8]
+    je 1f
+    xor eax, eax
+1:  mov gs:[STREAM + SECOND + rsi * 8], rdx
+    mov gs:[STREAM + SECOND_WRITTEN + rsi * 8], rcx
+    mov gs:[STREAM + TOUCHED + rsi * 8], rdi
+    mov rcx, rax
+2:  test r9d, SAYS_STORES
+    cmovnz rcx, rdi
+    mov gs:[STREAM + WRITTEN + rsi * 8], rcx
+    ret
 
 /* A site's access of several lines. */
 rt_lines_reach:

@@ -186,7 +186,12 @@ static inline uint32_t wire_stream_module(const uint8_t *key)
 /* Of a word of the tables: no reference is to it, but it keeps its rank. */
 #define WIRE_NOT_HELD (1ull << 63)
 /* What a site says of several lines. */
-enum { WIRE_LINES_STORES = 16, WIRE_LINES_SHIFT = 24 }; /* below: bytes; whether they are written; log2 of a line */
+enum {
+    WIRE_LINES_STORES = 16,
+    WIRE_LINES_ALONE = 17,
+    WIRE_LINES_SHIFT = 24
+}; /* below: bytes; whether they are
+written; whether there is one thread alone, which has two of each place; log2 of a line */
 
 /* What a register was in front of an instruction that changes it, and whose stack that was: a handler of a signal may
  * have come between. By the number of a site; of system calls by the stack pointer's low bits. */

@@ -225,17 +225,18 @@ static void tell(struct stream *s, const struct cache_ref *r, uint64_t swaps)
     s->told_count++;
 }
 
-/* All places at once. */
-static void take_event(struct stream *s, unsigned t)
+/* Places that are told before the reference. */
+static void take_events(struct stream *s, unsigned t)
 {
     struct wire_stream *w = stream_of(t);
     const struct wire_entry *e = (const struct wire_entry *)(uintptr_t)(EVENTS + distance(t));
-    if (w->put == EVENTS)
-        return;
-    assert_true(s->has_two && w->put == EVENTS + sizeof *e + sizeof(struct wire_swapped));
-    assert_int_equal(wire_event_kind(e), WIRE_EVENT_SWAPPED);
-    for (uint64_t places = ((const struct wire_swapped *)(e + 1))->places; places; places &= places - 1)
-        swap(s, number_of[t], (uint64_t)__builtin_ctzll(places));
+    uint64_t count = (w->put - EVENTS) / sizeof *e;
+    assert_true(s->has_two || !count);
+    for (uint64_t i = 0; i < count; i += 2) {
+        assert_int_equal(wire_event_kind(&e[i]), WIRE_EVENT_SWAPPED);
+        for (uint64_t places = ((const struct wire_swapped *)(&e[i + 1]))->places; places; places &= places - 1)
+            swap(s, number_of[t], (uint64_t)__builtin_ctzll(places));
+    }
     w->put = EVENTS;
 }
 
@@ -244,7 +245,7 @@ static void add(struct stream *s, const struct reference *r)
     unsigned shift = s->shift;
     bool told = is_told(r, s);
     uint64_t swaps = s->has_two && !r->is_range ? stream_of(r->ref.thread)->swaps : 0;
-    take_event(s, r->ref.thread);
+    take_events(s, r->ref.thread);
     stream_of(r->ref.thread)->filled += told; /* as if a chunk had room for one */
     uint64_t end = r->ref.address + r->bytes, next;
     for (uint64_t at = r->ref.address; at < end; at = next) {
