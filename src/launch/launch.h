@@ -200,6 +200,7 @@ struct launch_chunk {
     bool forks;               /* then the thread makes a process by fork; there may be no entries */
     bool loads;               /* it has loaded a file, and waits; likewise */
     uint64_t number;          /* of the area: 1 the first */
+    uint64_t position;        /* of the first entry (wire_position) */
     /* Of a process that was made by fork: behind which chunk of which area, that was handed over before; ID_NONE. */
     uint32_t parent;
     uint64_t parent_number;

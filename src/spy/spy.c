@@ -69,6 +69,7 @@ struct spy *spy_new(const struct spy_options *options)
     for (size_t i = 0; i < options->config_count; i++) {
         struct cache *c = cache_new(&options->configs[i], true);
         cache_take_part(c, &s->opt.part);
+        cache_tell_lost(c, options->lost);
         VEC_PUSH(&s->caches, c);
         feed_add(s->feed, to_cache, c);
     }
@@ -310,6 +311,14 @@ void spy_reference_again(struct spy *s, uint32_t thread, uint32_t site, uint64_t
         if (cache_is_taken(&s->opt.part, at))
             witness_see(s->second, thread % CACHE_THREADS_MAX, at, of->kind != CACHE_READ);
 }
+
+uint64_t spy_mark(struct spy *s)
+{
+    spy_settle(s);
+    return feed_mark(s->feed);
+}
+
+bool spy_has_passed(struct spy *s, uint64_t mark) { return feed_has_passed(s->feed, mark); }
 
 void spy_window_begin(struct spy *s)
 {

@@ -22,8 +22,9 @@ struct spied_executed { /* a counter of a module, in a sample */
     uint32_t sample, module, counter, times;
 };
 
-struct locals; /* opaque */
-struct family; /* opaque */
+struct locals;    /* opaque */
+struct family;    /* opaque */
+struct simulated; /* opaque */
 struct spied_program {
     struct profile *profile;
     struct family *family; /* with --follow, of its processes; these are spied programs too, and what they found is
@@ -62,6 +63,7 @@ struct spied_program {
     /* stream.c */
     struct merge *merge;              /* of threads */
     struct merge *second_merge;       /* the same in another order; NULL: there are no threads */
+    struct simulated *simulated;      /* likewise, or nothing is filtered */
     uint32_t thread;                  /* of the chunk that is taken */
     const struct launch_chunk *piece; /* likewise */
     bool is_between;                  /* likewise */
@@ -106,6 +108,11 @@ struct prof_input_datum *family_data(const struct family *f, uint32_t *count);
 /* And what each missed. */
 const struct prof_input_process *family_processes(const struct family *f, size_t *count);
 uint64_t family_block_begin(void *ctx, uint32_t object, uint64_t address); /* ctx: the spied program of all */
+/* simulated.c: how far the simulation is, for the program's threads; behind a piece that was handed to it */
+struct simulated *simulated_new(void);
+void simulated_free(struct simulated *k);
+void simulated_see(struct simulated *k, const struct spied_program *s, const struct launch_chunk *c);
+struct cache_lost *simulated_lost(struct simulated *k); /* for the caches; goes with it */
 /* identity.c: what tells the objects of one process that are those of another, too. Appended. */
 void spied_identify(const struct spied_program *s, uint32_t object, struct strbuf *out);
 /* locals.c: thread-local variables, of each thread when its first chunk comes */
