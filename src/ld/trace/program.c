@@ -15,7 +15,7 @@
 #include "wire/link.h"
 #include "wire/trace.h"
 
-enum { LEA_RSP_BYTES = 8, SAVES_MAX = 8, RESTORES_MAX = 12 };
+enum { LEA_RSP_BYTES = 8, SAVES_MAX = 9, RESTORES_MAX = 12 };
 
 struct block {
     uint64_t at, end;

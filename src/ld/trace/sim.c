@@ -7,6 +7,7 @@
  * between.
  */
 #include "ld/trace/sim.h"
+#include "wire/trace.h"
 
 #include <stdlib.h>
 
@@ -86,6 +87,19 @@ enum ld_trace_fetches ld_trace_sim_fetches(const struct ld_trace_sim *s, unsigne
         *shift = c->code->shift;
     }
     return out;
+}
+
+unsigned ld_trace_sim_slots(const struct ld_trace_sim *s)
+{
+    uint64_t mask = LD_TRACE_SLOTS_MAX - 1;
+    for (size_t i = 0; i < s->count; i++) {
+        const struct ld_trace_filter *f = s->all[i]->data;
+        if (s->all[i]->code || !f || !f->is_on || !f->marks_writes || !f->keeps_writes ||
+            f->shift != WIRE_TRACE_LINE_SHIFT)
+            return 0;
+        mask &= f->mask;
+    }
+    return (unsigned)mask + 1;
 }
 
 /* ---- references ---- */

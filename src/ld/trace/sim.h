@@ -38,6 +38,8 @@ struct ld_trace_sim {
 
 /* What the program's parts may leave out of their operations. */
 enum ld_trace_fetches ld_trace_sim_fetches(const struct ld_trace_sim *s, unsigned *shift);
+/* By how many places of lines with the same low bits programs may leave out what changes nothing; 0: nothing. */
+unsigned ld_trace_sim_slots(const struct ld_trace_sim *s);
 /* Of a reference that is not known to change nothing. */
 void ld_trace_sim_reach(struct ld_trace_config *c, struct ld_trace_filter *f, uint64_t address, unsigned bytes,
                         unsigned kind, uint8_t thread);

@@ -5,48 +5,56 @@
  * buffer that all processes share (wire/trace.h).
  *
  *     lea rsp,[rsp-...]; save flags and registers        what is alive of them, below the red zone
- *     mov q,[turn]; test q,q; je end                     nobody traces
- *     mov p,[state@gottpoff]; mov p,fs:[p]               the thread's state
- *     cmp q,[p]; jne slow                                another thread had its turn
- *     mov q,bytes; xadd [p+8],q; cmp q,[p+16]; jb fast   room is taken by one instruction: signals may come
- *     mov [rsp],q; jmp call
+ *     mov one,[turn]; test one,one; je end               nobody traces
+ *     mov s,[state@gottpoff]; mov s,fs:[s]               the thread's state
+ *     cmp one,[s]; jne slow                              another thread had its turn
+ *     ...; jne written; ...; jmp end                     the filter's (filter.c)
+ *     written: mov one,[s]; mov [rsp+8],one; mov [s],0   a handler of a signal begins a segment, and knows no lines
+ *     mov two,bytes; xadd [s+8],two; cmp two,[s+16]; jb fast      room is taken by one instruction: signals may come
+ *     mov [rsp],two; jmp call
  *     slow: mov qword [rsp],0
- *     call: mov qword [rsp+8],bytes; call mtool_trace; mov q,[rsp]; test q,q; je end
- *     fast: lea p,[...]; mov [q+8],p; ...                what registers hold
- *     lea p,[block]; mov [q],p
+ *     call: mov qword [rsp+8],bytes; call mtool_trace; mov two,[rsp]; test two,two; je end
+ *     fast: lea one,[...]; mov [two+8],one; ...          what registers hold
+ *     lea one,[block]; mov [two],one
+ *     mov one,[rsp+8]; test one,one; je end              as the runtime leaves it: no lines are known
+ *     cmp [s+counts],0; je turn; ...                     nothing is filtered; else the filter's
+ *     turn: mov one,[rsp+8]; mov [s],one
  *     end: restore; lea rsp,[rsp+...]
  *
- * What comes later has no `cmp`: its room is kept by the part's begin. Indices of a gather are stored in full on the
- * stack, and told from there.
+ * Where the filter is in use and it is not known what a part touches, no lines are known behind it: the turn is not
+ * given back. What comes later has no `cmp`: its room is kept by the part's begin. Indices of a gather are stored in
+ * full on the stack, and told from there.
  *
  * needs: funcs. fills: traced.
  */
 #include "wire/trace.h"
-#include "rewrite/instruments/operand.h"
 #include "rewrite/instruments/registers.h"
+#include "rewrite/instruments/trace/code.h"
 #include "rewrite/instruments/vectors.h"
 
 #include <stdlib.h>
 
-enum { RED_ZONE = 128, ARGUMENTS = 2, CALL_BYTES = 5, LEA_RSP_BYTES = 8, POINT_BYTES_MAX = 4096, WORD = 8 };
-enum { VECTOR_SLOTS = 8 };
+enum { RED_ZONE = 128, ARGUMENTS = 2, CALL_BYTES = 5, LEA_RSP_BYTES = 8, POINT_BYTES_MAX = 16384, WORD = 8 };
+enum { VECTOR_SLOTS = 8, REGISTERS = 3 };
 
 struct point { /* in front of an instruction, or behind it */
     uint32_t insn, block;
     uint8_t part; /* that begins there, and 1; 0: none */
     bool is_behind;
-    uint16_t first, count; /* late words of the part; of its begin the part's entry words */
-    uint32_t words;        /* into words: all that are told */
-    uint8_t p, q;
-    uint8_t saved[2], saves;
+    uint16_t first, count;  /* late words of the part; of its begin the part's entry words */
+    uint32_t words;         /* into words: all that are told */
+    uint8_t reg[REGISTERS]; /* the thread's state, and two more */
+    uint8_t saved[REGISTERS], saves;
     bool saves_flags, has_indices;
     uint16_t bytes;
     uint32_t reach; /* into reaches: of what vector and mask registers hold there */
+    struct rw_trace_filter filter;
 };
 struct rw_traced {
     VEC(struct point) points; /* in the order of their places in the code */
     VEC(struct rewrite_trace_word) words;
     VEC(struct x86_reach) reaches;
+    struct rw_trace_items items;
     uint32_t *of_insn; /* [insns] its first point, ID_NONE: none */
 };
 
@@ -58,24 +66,18 @@ static void choose_registers(const struct rw *w, struct point *x, struct cfg_liv
     for (uint32_t k = x->words; k < x->words + x->count; k++)
         used |= bit_of(w->traced->words.data[k].base) | bit_of(w->traced->words.data[k].index);
     x->saves_flags = live.flags != 0;
-    struct two_registers two = take_registers(live.gpr_dead & (uint16_t)~used, used);
-    x->p = two.reg[0];
-    x->q = two.reg[1];
-    memcpy(x->saved, two.saved, sizeof x->saved);
-    x->saves = two.saves;
+    struct taken_registers taken = take_registers(REGISTERS, live.gpr_dead & (uint16_t)~used, used);
+    memcpy(x->reg, taken.reg, sizeof x->reg);
+    memcpy(x->saved, taken.saved, sizeof x->saved);
+    x->saves = taken.saves;
 }
 
 /* ---- the code ---- */
 
 struct code {
-    const struct rw *w;
+    struct rw_trace_code at;
     const struct point *x;
-    uint8_t *first, *p;
-    uint64_t addr; /* of first */
 };
-
-static uint64_t here(const struct code *c) { return c->addr + (uint64_t)(c->p - c->first); }
-static void insn(struct code *c, uint32_t code, unsigned reg, struct operand m) { c->p = put_insn(c->p, code, reg, m); }
 
 /* Behind the arguments: what is saved, then a vector. */
 static unsigned saved_slots(const struct point *x) { return 2u * x->saves_flags + x->saves; }
@@ -83,191 +85,214 @@ static unsigned slots(const struct point *x) { return saved_slots(x) + VECTOR_SL
 
 static int32_t stack_bytes(const struct point *x) { return RED_ZONE + WORD * (int32_t)(ARGUMENTS + slots(x)); }
 
-static void put_save(struct code *c)
+static struct code code_of(const struct rw *w, const struct point *x, uint8_t *to, uint64_t addr)
 {
-    const struct point *x = c->x;
+    return (struct code){.at = {.w = w,
+                                .first = to,
+                                .p = to,
+                                .addr = addr,
+                                .state = x->reg[0],
+                                .one = x->reg[1],
+                                .two = x->reg[2],
+                                .stack_bytes = stack_bytes(x)},
+                         .x = x};
+}
+
+static void put_save(struct rw_trace_code *c, const struct point *x)
+{
     unsigned slot = ARGUMENTS;
-    c->p = put_move_stack(c->p, -stack_bytes(x));
+    c->p = put_move_stack(c->p, -c->stack_bytes);
     if (x->saves_flags) { /* lahf; seto al */
-        insn(c, STORE, X86_RAX, on_stack(slot));
+        trace_insn(c, STORE, X86_RAX, on_stack(slot));
         c->p = rw_put_bytes(c->p, "\x9f\x0f\x90\xc0", 4);
-        insn(c, STORE, X86_RAX, on_stack(slot + 1));
-        insn(c, LOAD, X86_RAX, on_stack(slot));
+        trace_insn(c, STORE, X86_RAX, on_stack(slot + 1));
+        trace_insn(c, LOAD, X86_RAX, on_stack(slot));
         slot += 2;
     }
     for (unsigned k = 0; k < x->saves; k++)
-        insn(c, STORE, x->saved[k], on_stack(slot++));
+        trace_insn(c, STORE, x->saved[k], on_stack(slot++));
 }
 
-static void put_restore(struct code *c)
+static bool is_rax_kept(const struct point *x)
 {
-    const struct point *x = c->x;
+    bool is_dead = false;
+    for (unsigned k = 0; k < REGISTERS; k++)
+        is_dead |= x->reg[k] == X86_RAX;
+    for (unsigned k = 0; k < x->saves; k++)
+        is_dead &= x->saved[k] != X86_RAX;
+    return !is_dead;
+}
+
+static void put_restore(struct rw_trace_code *c, const struct point *x)
+{
     unsigned slot = ARGUMENTS + 2u * x->saves_flags;
     for (unsigned k = 0; k < x->saves; k++)
-        insn(c, LOAD, x->saved[k], on_stack(slot++));
-    if (x->saves_flags) { /* add al,0x7f; sahf: rax is one of those above, or it is kept around this */
-        bool is_rax_dead = x->p == X86_RAX || x->q == X86_RAX;
-        bool is_kept = !is_rax_dead;
-        for (unsigned k = 0; k < x->saves; k++)
-            is_kept |= x->saved[k] == X86_RAX;
+        trace_insn(c, LOAD, x->saved[k], on_stack(slot++));
+    if (x->saves_flags) { /* add al,0x7f; sahf */
+        bool is_kept = is_rax_kept(x);
         if (is_kept)
-            insn(c, STORE, X86_RAX, on_stack(ARGUMENTS));
-        insn(c, LOAD, X86_RAX, on_stack(ARGUMENTS + 1));
+            trace_insn(c, STORE, X86_RAX, on_stack(ARGUMENTS));
+        trace_insn(c, LOAD, X86_RAX, on_stack(ARGUMENTS + 1));
         c->p = rw_put_bytes(c->p, "\x04\x7f\x9e", 3);
         if (is_kept)
-            insn(c, LOAD, X86_RAX, on_stack(ARGUMENTS));
+            trace_insn(c, LOAD, X86_RAX, on_stack(ARGUMENTS));
     }
-    c->p = put_move_stack(c->p, stack_bytes(x));
+    c->p = put_move_stack(c->p, c->stack_bytes);
 }
 
-static uint8_t *jump_if(struct code *c, uint8_t condition)
-{
-    *c->p++ = 0x0f;
-    *c->p++ = (uint8_t)(0x80 | condition);
-    c->p += 4;
-    return c->p;
-}
-
-/* A jump whose distance stands in front of `end` leads here. */
-static void arrive(const struct code *c, uint8_t *end) { rw_put32(end - 4, (uint64_t)(c->p - end)); }
-
-static void put_word_of(struct code *c, unsigned reg, enum rw_link_hook word)
+static void put_word_of(struct rw_trace_code *c, unsigned reg, enum rw_link_hook word)
 {
     *c->p++ = (uint8_t)(0x48 | reg >> 3 << 2);
     *c->p++ = LOAD;
     *c->p++ = (uint8_t)(0x05 | (reg & 7) << 3);
-    c->p = rw_put32(c->p, rw_link_hook(c->w, word) - (here(c) + 4));
+    c->p = rw_put32(c->p, rw_link_hook(c->w, word) - (trace_here(c) + 4));
 }
 
-static void put_test(struct code *c, unsigned reg)
-{
-    *c->p++ = (uint8_t)(0x48 | reg >> 3 << 2 | reg >> 3);
-    *c->p++ = 0x85;
-    *c->p++ = (uint8_t)(0xc0 | (reg & 7) << 3 | (reg & 7));
-}
-
-static void put_lea_here(struct code *c, unsigned reg, uint64_t to)
+static void put_lea_here(struct rw_trace_code *c, unsigned reg, uint64_t to)
 {
     *c->p++ = (uint8_t)(0x48 | reg >> 3 << 2);
     *c->p++ = LEA;
     *c->p++ = (uint8_t)(0x05 | (reg & 7) << 3);
-    c->p = rw_put32(c->p, to - (here(c) + 4));
+    c->p = rw_put32(c->p, to - (trace_here(c) + 4));
 }
 
-static struct operand at(unsigned reg, int64_t disp)
+/* Through `one`, to where `two` leads. */
+static void put_value(struct rw_trace_code *c, const struct rewrite_trace_word *v, int64_t to)
 {
-    return (struct operand){0, (uint8_t)reg, X86_REG_NONE, 0, disp};
-}
-
-static void store_number(struct code *c, struct operand m, uint32_t v)
-{
-    insn(c, STORE_NUMBER, 0, m);
-    c->p = rw_put32(c->p, v);
-}
-
-static void put_value(struct code *c, unsigned word, int64_t to)
-{
-    const struct rewrite_trace_word *v = &c->w->traced->words.data[c->x->words + word];
     bool is_plain = v->index == X86_REG_NONE && v->base != X86_RSP;
-    struct operand m = {0, v->base, v->index, v->scale, v->base == X86_RSP ? stack_bytes(c->x) : 0};
+    struct operand m = {0, v->base, v->index, v->scale, v->base == X86_RSP ? c->stack_bytes : 0};
     if (!is_plain)
-        insn(c, LEA, c->x->p, m);
-    insn(c, STORE, is_plain ? v->base : c->x->p, at(c->x->q, to));
+        trace_insn(c, LEA, c->one, m);
+    trace_insn(c, STORE, is_plain ? v->base : c->one, trace_at(c->two, to));
 }
-
-static const struct x86_reach *reach_of(const struct code *c) { return &c->w->traced->reaches.data[c->x->reach]; }
 
 static void put_vector_value(struct code *c, const struct rewrite_trace_word *v, int64_t to)
 {
+    struct rw_trace_code *at = &c->at;
     if (v->tells == REWRITE_TRACE_MASK)
-        c->p = put_mask(c->p, reach_of(c), c->x->p);
+        at->p = put_mask(at->p, &at->w->traced->reaches.data[c->x->reach], at->one);
     else
-        insn(c, LOAD, c->x->p, on_stack(ARGUMENTS + saved_slots(c->x) + v->part));
-    insn(c, STORE, c->x->p, at(c->x->q, to));
+        trace_insn(at, LOAD, at->one, on_stack(ARGUMENTS + saved_slots(c->x) + v->part));
+    trace_insn(at, STORE, at->one, trace_at(at->two, to));
 }
 
 static unsigned bytes_told(const struct point *x) { return WORD * (x->part ? 1u + x->count : 2u * x->count); }
 
-/* Up to `fast`. Returns the way to the end that is taken where there is no room. */
-static uint8_t *put_reserve(struct code *c)
+static void put_take(struct rw_trace_code *c, const struct point *x)
 {
-    const struct point *x = c->x;
-    insn(c, COMPARE, x->q, at(x->p, 0));
-    uint8_t *slow = jump_if(c, NOT_EQUAL);
-    c->p = put_short_number(c->p, x->q, bytes_told(x));
-    insn(c, XADD, x->q, at(x->p, WORD));
-    insn(c, COMPARE, x->q, at(x->p, 2 * WORD));
-    uint8_t *fast = jump_if(c, BELOW);
-    insn(c, STORE, x->q, on_stack(0));
-    c->p += CALL_BYTES; /* jmp call */
-    uint8_t *call = c->p;
-    call[-CALL_BYTES] = 0xe9;
-    arrive(c, slow);
-    store_number(c, on_stack(0), 0);
-    arrive(c, call);
-    store_number(c, on_stack(1), bytes_told(x));
-    rw_put_call(c->p, here(c), rw_link_hook(c->w, RW_LINK_TRACE));
+    c->p = put_short_number(c->p, c->two, bytes_told(x));
+    trace_insn(c, XADD, c->two, trace_at(c->state, WIRE_TRACE_STATE_PUT));
+}
+
+/* Up to `fast`. Returns the way to the end that is taken where there is no room. */
+static uint8_t *put_reserve(struct rw_trace_code *c, const struct point *x, uint8_t *slow)
+{
+    trace_insn(c, LOAD, c->one, trace_at(c->state, WIRE_TRACE_STATE_MINE));
+    trace_insn(c, STORE, c->one, on_stack(1));
+    trace_store_number(c, trace_at(c->state, WIRE_TRACE_STATE_MINE), 0);
+    put_take(c, x);
+    trace_insn(c, COMPARE, c->two, trace_at(c->state, WIRE_TRACE_STATE_LIMIT));
+    uint8_t *fast = trace_jump_if(c, BELOW);
+    trace_insn(c, STORE, c->two, on_stack(0));
+    uint8_t *call = trace_jump(c);
+    trace_arrive(c, slow);
+    trace_store_number(c, on_stack(0), 0);
+    trace_arrive(c, call);
+    trace_store_number(c, on_stack(1), bytes_told(x));
+    rw_put_call(c->p, trace_here(c), rw_link_hook(c->w, RW_LINK_TRACE));
     c->p += CALL_BYTES;
-    insn(c, LOAD, x->q, on_stack(0));
-    put_test(c, x->q);
-    uint8_t *none = jump_if(c, EQUAL);
-    arrive(c, fast);
+    trace_insn(c, LOAD, c->two, on_stack(0));
+    trace_test(c, c->two);
+    uint8_t *none = trace_jump_if(c, EQUAL);
+    trace_arrive(c, fast);
     return none;
 }
 
-static void put_begin(struct code *c, uint64_t body)
+/* The turn is given back, and lines are marked; or not, where lines that were touched are not known. */
+static uint8_t *put_turn(struct rw_trace_code *c, const struct point *x)
 {
-    for (unsigned k = 0; k < c->x->count; k++)
-        put_value(c, k, WORD * (1 + (int64_t)k));
-    put_lea_here(c, c->x->p, body + c->x->part - 1);
-    insn(c, STORE, c->x->p, at(c->x->q, 0));
+    const struct rw_trace_filter *f = &x->filter;
+    trace_compare_number(c, trace_at(c->state, WIRE_TRACE_STATE_COUNTS), 0);
+    uint8_t *jump = trace_jump_if(c, f->how == RW_TRACE_UNKNOWN ? NOT_EQUAL : EQUAL), *end = NULL;
+    if (f->how == RW_TRACE_UNKNOWN) {
+        end = jump;
+    } else {
+        rw_trace_put_marks(c, f, c->w->traced->items.data);
+        trace_arrive(c, jump);
+        trace_insn(c, LOAD, c->one, on_stack(1));
+    }
+    trace_insn(c, STORE, c->one, trace_at(c->state, WIRE_TRACE_STATE_MINE));
+    return end;
+}
+
+static void put_begin(struct rw_trace_code *c, const struct point *x, uint64_t body)
+{
+    struct rw_trace_jumps written = {.count = 0};
+    uint8_t *ends[4] = {NULL};
+    trace_insn(c, COMPARE, c->one, trace_at(c->state, WIRE_TRACE_STATE_MINE));
+    uint8_t *slow = trace_jump_if(c, NOT_EQUAL);
+    if (x->filter.how == RW_TRACE_FILTERED) {
+        rw_trace_put_checks(c, &x->filter, c->w->traced->items.data, &written);
+        ends[0] = trace_jump(c);
+    }
+    for (unsigned k = 0; k < written.count; k++)
+        trace_arrive(c, written.to[k]);
+    ends[1] = put_reserve(c, x, slow);
+    for (unsigned k = 0; k < x->count; k++)
+        put_value(c, &c->w->traced->words.data[x->words + k], WORD * (1 + (int64_t)k));
+    put_lea_here(c, c->one, body + x->part - 1);
+    trace_insn(c, STORE, c->one, trace_at(c->two, 0));
+    trace_insn(c, LOAD, c->one, on_stack(1));
+    trace_test(c, c->one);
+    ends[2] = trace_jump_if(c, EQUAL);
+    ends[3] = put_turn(c, x);
+    for (unsigned k = 0; k < ARRAY_LEN(ends); k++)
+        if (ends[k])
+            trace_arrive(c, ends[k]);
 }
 
 static void put_late(struct code *c)
 {
     const struct point *x = c->x;
-    c->p = put_short_number(c->p, x->q, bytes_told(x));
-    insn(c, XADD, x->q, at(x->p, WORD));
+    struct rw_trace_code *at = &c->at;
+    put_take(at, x);
     if (x->has_indices)
-        c->p = put_spill(c->p, reach_of(c), WORD * (ARGUMENTS + saved_slots(x)));
+        at->p = put_spill(at->p, &at->w->traced->reaches.data[x->reach], WORD * (ARGUMENTS + saved_slots(x)));
     for (unsigned k = 0; k < x->count; k++) {
-        const struct rewrite_trace_word *v = &c->w->traced->words.data[x->words + k];
+        const struct rewrite_trace_word *v = &at->w->traced->words.data[x->words + k];
         int64_t to = WORD * (2 * (int64_t)k + 1);
         if (v->tells == REWRITE_TRACE_REGISTERS)
-            put_value(c, k, to);
+            put_value(at, v, to);
         else
             put_vector_value(c, v, to);
-        store_number(c, at(x->q, WORD * 2 * (int64_t)k), (uint32_t)WIRE_TRACE_LATE + x->first + k);
+        trace_store_number(at, trace_at(at->two, WORD * 2 * (int64_t)k), (uint32_t)WIRE_TRACE_LATE + x->first + k);
     }
 }
 
 static void put_point(struct code *c, uint64_t body)
 {
     const struct point *x = c->x;
-    put_save(c);
-    put_word_of(c, x->q, RW_LINK_TRACE_TURN);
-    put_test(c, x->q);
-    uint8_t *off = jump_if(c, EQUAL), *none = NULL;
-    put_word_of(c, x->p, RW_LINK_TRACE_STATE);
-    insn(c, LOAD, x->p, (struct operand){FS, x->p, X86_REG_NONE, 0, 0});
-    if (x->part) {
-        none = put_reserve(c);
-        put_begin(c, body);
-    } else {
+    struct rw_trace_code *at = &c->at;
+    put_save(at, x);
+    put_word_of(at, at->one, RW_LINK_TRACE_TURN);
+    trace_test(at, at->one);
+    uint8_t *off = trace_jump_if(at, EQUAL);
+    put_word_of(at, at->state, RW_LINK_TRACE_STATE);
+    trace_insn(at, LOAD, at->state, (struct operand){FS, at->state, X86_REG_NONE, 0, 0});
+    if (x->part)
+        put_begin(at, x, body);
+    else
         put_late(c);
-    }
-    arrive(c, off);
-    if (none)
-        arrive(c, none);
-    put_restore(c);
+    trace_arrive(at, off);
+    put_restore(at, x);
 }
 
 static uint16_t size_of(const struct rw *w, const struct point *x)
 {
     uint8_t bytes[POINT_BYTES_MAX];
-    struct code c = {w, x, bytes, bytes, 0};
+    struct code c = code_of(w, x, bytes, 0);
     put_point(&c, 0);
-    return (uint16_t)(c.p - c.first);
+    return (uint16_t)(c.at.p - c.at.first);
 }
 
 /* ---- which ---- */
@@ -306,12 +331,13 @@ static struct cfg_live live_at(const struct finder *f, const struct cfg_block *b
 }
 
 /* Late words come in the order of their instructions. */
-static void add_part(struct finder *f, uint32_t block, unsigned first, uint8_t part)
+static void add_part(struct finder *f, uint32_t block, unsigned first, unsigned end, uint8_t part)
 {
     const struct cfg_block *blk = &f->w->cfg->blocks.data[block];
     const struct rewrite_trace_plan *p = &f->plan;
     struct point begin = {
         .insn = blk->insn_first + first, .block = block, .part = part, .count = (uint16_t)p->entry_count};
+    rw_trace_filter_find(f->w, block, f->details, first, end, p, &f->w->traced->items, &begin.filter);
     add_point(f, begin, p->entry, f->live[first]);
     for (unsigned k = 0; k < p->late_count;) {
         const struct rewrite_trace_word *v = &p->late[k];
@@ -353,7 +379,7 @@ static void find_in_func(struct finder *f, uint32_t func, struct cfg_liveness *l
         uint8_t part = 1;
         for (unsigned at_insn = 0; at_insn < blk->insn_count; part++) {
             unsigned next = rewrite_trace_plan(f->details, at_insn, blk->insn_count, &f->plan);
-            add_part(f, b, at_insn, part);
+            add_part(f, b, at_insn, next, part);
             at_insn = next;
         }
     }
@@ -383,6 +409,7 @@ static void forget(struct rw *w)
     VEC_FREE(&w->traced->points);
     VEC_FREE(&w->traced->words);
     VEC_FREE(&w->traced->reaches);
+    VEC_FREE(&w->traced->items);
 }
 
 /* ---- where they stand ---- */
@@ -423,8 +450,20 @@ static void insert(const struct rw *w, struct rw_point point, struct rw_fragment
 static void put(const struct rw *w, const struct rw_fragment *f, uint8_t *to, uint64_t addr)
 {
     const struct point *x = &w->traced->points.data[f->id];
-    struct code c = {w, x, to, to, addr};
+    struct code c = code_of(w, x, to, addr);
     put_point(&c, addr - f->off + w->label[x->block].body);
+}
+
+static unsigned operands(const struct rw *w, const struct rw_fragment *f, struct rw_operand out[RW_OPERANDS_MAX])
+{
+    const struct point *x = &w->traced->points.data[f->id];
+    uint8_t bytes[POINT_BYTES_MAX];
+    if (!x->part || !rw_trace_filter_has_operands(&x->filter, w->traced->items.data))
+        return 0;
+    struct code c = code_of(w, x, bytes, 0);
+    c.at.operands = out;
+    put_point(&c, 0);
+    return c.at.operand_count;
 }
 
 static void frames(const struct rw *w, const struct rw_fragment *f, struct rw_frames *out)
@@ -442,4 +481,5 @@ const struct rw_instrument rw_trace = {.moves = true,
                                        .has_behind = has_behind,
                                        .insert = insert,
                                        .put = put,
-                                       .frames = frames};
+                                       .frames = frames,
+                                       .operands = operands};
