@@ -73,6 +73,7 @@ static struct ld_trace_module *module_of(struct ld_trace *t, uint32_t number)
     memcpy(path, shared->path, sizeof path);
     path[sizeof path - 1] = 0;
     m->process = shared->process;
+    m->known = ARENA_ARRAY(t->arena, struct ld_trace_known, LD_TRACE_KNOWN);
     m->program = program_of(t, path);
     if (m->program) {
         m->above = shared->note - ld_trace_program_note(m->program);

@@ -31,11 +31,16 @@ static inline uint8_t *trace_jump_if(struct rw_trace_code *c, uint8_t condition)
     return c->p;
 }
 
-static inline uint8_t *trace_jump(struct rw_trace_code *c)
+static inline void trace_jump_if_to(struct rw_trace_code *c, uint8_t condition, uint64_t to)
+{
+    uint8_t *end = trace_jump_if(c, condition);
+    rw_put32(end - 4, to - trace_here(c));
+}
+
+static inline void trace_jump_to(struct rw_trace_code *c, uint64_t to)
 {
     *c->p++ = 0xe9;
-    c->p += 4;
-    return c->p;
+    c->p = rw_put32(c->p, to - (trace_here(c) + 4));
 }
 
 /* A jump whose distance stands in front of `end` leads here. */
@@ -102,14 +107,9 @@ void rw_trace_filter_find(const struct rw *w, uint32_t block, const struct x86_d
                           unsigned end, const struct rewrite_trace_plan *plan, struct rw_trace_items *items,
                           struct rw_trace_filter *out);
 bool rw_trace_filter_has_operands(const struct rw_trace_filter *f, const struct rw_trace_item *items);
-enum { RW_TRACE_JUMPS_MAX = 128 };
-struct rw_trace_jumps {
-    uint8_t *to[RW_TRACE_JUMPS_MAX];
-    unsigned count;
-};
 /* Counts the part as one that was left out. Before that, jumps to where it is written, if it changes something. */
 void rw_trace_put_checks(struct rw_trace_code *c, const struct rw_trace_filter *f, const struct rw_trace_item *items,
-                         struct rw_trace_jumps *written);
+                         uint64_t written);
 /* What the part touches are the last lines of their places from now on. */
 void rw_trace_put_marks(struct rw_trace_code *c, const struct rw_trace_filter *f, const struct rw_trace_item *items);
 

@@ -22,7 +22,7 @@
 #include "wire/trace.h"
 
 enum { ITEMS_MAX = 24, LINE_BYTES = 1 << WIRE_TRACE_LINE_SHIFT, NEAR_MAX = 1 << 30, WORD = 8, INCREMENT = 0xff };
-_Static_assert(4 * ITEMS_MAX <= RW_OPERANDS_MAX && 3 * ITEMS_MAX < RW_TRACE_JUMPS_MAX, "there is room for all");
+_Static_assert(4 * ITEMS_MAX <= RW_OPERANDS_MAX, "there is room for all");
 
 /* ---- which ---- */
 
@@ -201,19 +201,14 @@ static void put_line(struct rw_trace_code *c)
     trace_insn(c, AND_FROM, c->two, trace_at(c->state, WIRE_TRACE_STATE_MASK));
 }
 
-static void jump(struct rw_trace_code *c, struct rw_trace_jumps *to)
-{
-    to->to[to->count++] = trace_jump_if(c, NOT_EQUAL);
-}
-
-static void put_check(struct rw_trace_code *c, bool is_store, struct rw_trace_jumps *written)
+static void put_check(struct rw_trace_code *c, bool is_store, uint64_t written)
 {
     put_line(c);
     trace_insn(c, COMPARE, c->one, in_table(c, is_store ? WIRE_TRACE_STATE_WRITTEN : WIRE_TRACE_STATE_TOUCHED));
-    jump(c, written);
+    trace_jump_if_to(c, NOT_EQUAL, written);
 }
 
-static void put_item_check(struct rw_trace_code *c, const struct rw_trace_item *x, struct rw_trace_jumps *written)
+static void put_item_check(struct rw_trace_code *c, const struct rw_trace_item *x, uint64_t written)
 {
     bool may_cross = x->is_joined || x->bytes > WORD || x->bytes & (x->bytes - 1);
     put_address(c, x, 0);
@@ -222,7 +217,7 @@ static void put_item_check(struct rw_trace_code *c, const struct rw_trace_item *
         *c->p++ = 0xf6;
         *c->p++ = (uint8_t)(0xc0 | (c->one & 7));
         *c->p++ = (uint8_t)(x->bytes - 1);
-        jump(c, written);
+        trace_jump_if_to(c, NOT_EQUAL, written);
     }
     put_check(c, x->is_store, written);
     if (may_cross) {
@@ -250,14 +245,14 @@ static void put_counts(struct rw_trace_code *c, const struct rw_trace_filter *f)
 }
 
 void rw_trace_put_checks(struct rw_trace_code *c, const struct rw_trace_filter *f, const struct rw_trace_item *items,
-                         struct rw_trace_jumps *written)
+                         uint64_t written)
 {
     for (uint32_t k = f->checks; k < f->checks + f->check_count; k++)
         put_item_check(c, &items[k], written);
     trace_insn(c, LOAD, c->one, trace_at(c->state, WIRE_TRACE_STATE_COUNTS));
     if (!f->check_count) { /* tables say nothing */
         trace_test(c, c->one);
-        written->to[written->count++] = trace_jump_if(c, EQUAL);
+        trace_jump_if_to(c, EQUAL, written);
     }
     put_counts(c, f);
 }

@@ -8,7 +8,11 @@
  *     mov one,[turn]; test one,one; je end               nobody traces
  *     mov s,[state@gottpoff]; mov s,fs:[s]               the thread's state
  *     cmp one,[s]; jne slow                              another thread had its turn
- *     ...; jne written; ...; jmp end                     the filter's (filter.c)
+ *     ...; jne written; ...                              the filter's (filter.c); or jmp written
+ *     end: restore; lea rsp,[rsp+...]
+ *
+ * and behind the function, for few parts are written where it is in use:
+ *
  *     written: mov one,[s]; mov [rsp+8],one; mov [s],0   a handler of a signal begins a segment, and knows no lines
  *     mov two,bytes; xadd [s+8],two; cmp two,[s+16]; jb fast      room is taken by one instruction: signals may come
  *     mov [rsp],two; jmp call
@@ -18,8 +22,7 @@
  *     lea one,[block]; mov [two],one
  *     mov one,[rsp+8]; test one,one; je end              as the runtime leaves it: no lines are known
  *     cmp [s+counts],0; je turn; ...                     nothing is filtered; else the filter's
- *     turn: mov one,[rsp+8]; mov [s],one
- *     end: restore; lea rsp,[rsp+...]
+ *     turn: mov one,[rsp+8]; mov [s],one; jmp end
  *
  * Where the filter is in use and it is not known what a part touches, no lines are known behind it: the turn is not
  * given back. What comes later has no `cmp`: its room is kept by the part's begin. Indices of a gather are stored in
@@ -46,8 +49,10 @@ struct point { /* in front of an instruction, or behind it */
     uint8_t reg[REGISTERS]; /* the thread's state, and two more */
     uint8_t saved[REGISTERS], saves;
     bool saves_flags, has_indices;
-    uint16_t bytes;
-    uint32_t reach; /* into reaches: of what vector and mask registers hold there */
+    uint16_t bytes, end;       /* end: where in them the part behind the function comes back */
+    uint16_t bytes_cold, slow; /* of the part behind the function; 0 none. slow: where it is entered too */
+    uint32_t hot, cold;        /* layout: where they stand in the function */
+    uint32_t reach;            /* into reaches: of what vector and mask registers hold there */
     struct rw_trace_filter filter;
 };
 struct rw_traced {
@@ -77,6 +82,7 @@ static void choose_registers(const struct rw *w, struct point *x, struct cfg_liv
 struct code {
     struct rw_trace_code at;
     const struct point *x;
+    unsigned end, slow; /* as in struct point, when it is made */
 };
 
 /* Behind the arguments: what is saved, then a vector. */
@@ -184,71 +190,71 @@ static void put_take(struct rw_trace_code *c, const struct point *x)
     trace_insn(c, XADD, c->two, trace_at(c->state, WIRE_TRACE_STATE_PUT));
 }
 
-/* Up to `fast`. Returns the way to the end that is taken where there is no room. */
-static uint8_t *put_reserve(struct rw_trace_code *c, const struct point *x, uint8_t *slow)
+/* Up to `fast`. `end`: where it goes if there is no room. */
+static void put_reserve(struct code *code, uint64_t end)
 {
+    struct rw_trace_code *c = &code->at;
     trace_insn(c, LOAD, c->one, trace_at(c->state, WIRE_TRACE_STATE_MINE));
     trace_insn(c, STORE, c->one, on_stack(1));
     trace_store_number(c, trace_at(c->state, WIRE_TRACE_STATE_MINE), 0);
-    put_take(c, x);
+    put_take(c, code->x);
     trace_insn(c, COMPARE, c->two, trace_at(c->state, WIRE_TRACE_STATE_LIMIT));
     uint8_t *fast = trace_jump_if(c, BELOW);
     trace_insn(c, STORE, c->two, on_stack(0));
-    uint8_t *call = trace_jump(c);
-    trace_arrive(c, slow);
+    trace_jump_to(c, 0);
+    uint8_t *call = c->p;
+    code->slow = (unsigned)(c->p - c->first);
     trace_store_number(c, on_stack(0), 0);
     trace_arrive(c, call);
-    trace_store_number(c, on_stack(1), bytes_told(x));
+    trace_store_number(c, on_stack(1), bytes_told(code->x));
     rw_put_call(c->p, trace_here(c), rw_link_hook(c->w, RW_LINK_TRACE));
     c->p += CALL_BYTES;
     trace_insn(c, LOAD, c->two, on_stack(0));
     trace_test(c, c->two);
-    uint8_t *none = trace_jump_if(c, EQUAL);
+    trace_jump_if_to(c, EQUAL, end);
     trace_arrive(c, fast);
-    return none;
 }
 
 /* The turn is given back, and lines are marked; or not, where lines that were touched are not known. */
-static uint8_t *put_turn(struct rw_trace_code *c, const struct point *x)
+static void put_turn(struct rw_trace_code *c, const struct point *x, uint64_t end)
 {
     const struct rw_trace_filter *f = &x->filter;
     trace_compare_number(c, trace_at(c->state, WIRE_TRACE_STATE_COUNTS), 0);
-    uint8_t *jump = trace_jump_if(c, f->how == RW_TRACE_UNKNOWN ? NOT_EQUAL : EQUAL), *end = NULL;
     if (f->how == RW_TRACE_UNKNOWN) {
-        end = jump;
+        trace_jump_if_to(c, NOT_EQUAL, end);
     } else {
+        uint8_t *jump = trace_jump_if(c, EQUAL);
         rw_trace_put_marks(c, f, c->w->traced->items.data);
         trace_arrive(c, jump);
         trace_insn(c, LOAD, c->one, on_stack(1));
     }
     trace_insn(c, STORE, c->one, trace_at(c->state, WIRE_TRACE_STATE_MINE));
-    return end;
+    trace_jump_to(c, end);
 }
 
-static void put_begin(struct rw_trace_code *c, const struct point *x, uint64_t body)
+static void put_cold(struct code *code, uint64_t end, uint64_t body)
 {
-    struct rw_trace_jumps written = {.count = 0};
-    uint8_t *ends[4] = {NULL};
-    trace_insn(c, COMPARE, c->one, trace_at(c->state, WIRE_TRACE_STATE_MINE));
-    uint8_t *slow = trace_jump_if(c, NOT_EQUAL);
-    if (x->filter.how == RW_TRACE_FILTERED) {
-        rw_trace_put_checks(c, &x->filter, c->w->traced->items.data, &written);
-        ends[0] = trace_jump(c);
-    }
-    for (unsigned k = 0; k < written.count; k++)
-        trace_arrive(c, written.to[k]);
-    ends[1] = put_reserve(c, x, slow);
+    struct rw_trace_code *c = &code->at;
+    const struct point *x = code->x;
+    put_reserve(code, end);
     for (unsigned k = 0; k < x->count; k++)
         put_value(c, &c->w->traced->words.data[x->words + k], WORD * (1 + (int64_t)k));
     put_lea_here(c, c->one, body + x->part - 1);
     trace_insn(c, STORE, c->one, trace_at(c->two, 0));
     trace_insn(c, LOAD, c->one, on_stack(1));
     trace_test(c, c->one);
-    ends[2] = trace_jump_if(c, EQUAL);
-    ends[3] = put_turn(c, x);
-    for (unsigned k = 0; k < ARRAY_LEN(ends); k++)
-        if (ends[k])
-            trace_arrive(c, ends[k]);
+    trace_jump_if_to(c, EQUAL, end);
+    put_turn(c, x, end);
+}
+
+static void put_begin(struct rw_trace_code *c, const struct point *x, uint64_t cold)
+{
+    trace_insn(c, COMPARE, c->one, trace_at(c->state, WIRE_TRACE_STATE_MINE));
+    trace_jump_if_to(c, NOT_EQUAL, cold + x->slow);
+    if (x->filter.how == RW_TRACE_FILTERED)
+        rw_trace_put_checks(c, &x->filter, c->w->traced->items.data, cold);
+    else
+        trace_jump_to(c, cold);
 }
 
 static void put_late(struct code *c)
@@ -269,7 +275,7 @@ static void put_late(struct code *c)
     }
 }
 
-static void put_point(struct code *c, uint64_t body)
+static void put_hot(struct code *c, uint64_t cold)
 {
     const struct point *x = c->x;
     struct rw_trace_code *at = &c->at;
@@ -280,19 +286,28 @@ static void put_point(struct code *c, uint64_t body)
     put_word_of(at, at->state, RW_LINK_TRACE_STATE);
     trace_insn(at, LOAD, at->state, (struct operand){FS, at->state, X86_REG_NONE, 0, 0});
     if (x->part)
-        put_begin(at, x, body);
+        put_begin(at, x, cold);
     else
         put_late(c);
     trace_arrive(at, off);
+    c->end = (unsigned)(at->p - at->first);
     put_restore(at, x);
 }
 
-static uint16_t size_of(const struct rw *w, const struct point *x)
+static unsigned bytes_of(const struct code *c) { return (unsigned)(c->at.p - c->at.first); }
+
+static void find_sizes(const struct rw *w, struct point *x)
 {
     uint8_t bytes[POINT_BYTES_MAX];
-    struct code c = code_of(w, x, bytes, 0);
-    put_point(&c, 0);
-    return (uint16_t)(c.at.p - c.at.first);
+    struct code hot = code_of(w, x, bytes, 0), cold = hot;
+    put_hot(&hot, 0);
+    x->bytes = (uint16_t)bytes_of(&hot);
+    x->end = (uint16_t)hot.end;
+    if (!x->part)
+        return;
+    put_cold(&cold, 0, 0);
+    x->bytes_cold = (uint16_t)bytes_of(&cold);
+    x->slow = (uint16_t)cold.slow;
 }
 
 /* ---- which ---- */
@@ -317,7 +332,7 @@ static void add_point(struct finder *f, struct point x, const struct rewrite_tra
         }
     }
     choose_registers(f->w, &x, live);
-    x.bytes = size_of(f->w, &x);
+    find_sizes(f->w, &x);
     if (t->of_insn[x.insn] == ID_NONE)
         t->of_insn[x.insn] = (uint32_t)t->points.len;
     VEC_PUSH(&t->points, x);
@@ -423,6 +438,9 @@ static uint32_t next(const struct rw *w, uint32_t block, uint32_t insn)
     return ID_NONE;
 }
 
+/* `how` of a fragment: how many slots its stack has, and whether it is the part behind the function. */
+enum { IS_COLD = 128 };
+
 static bool is_any(const struct rw *w, uint32_t insn, bool is_behind, struct rw_fragments *out)
 {
     const struct rw_traced *t = w->traced;
@@ -441,17 +459,55 @@ static bool is_any(const struct rw *w, uint32_t insn, bool is_behind, struct rw_
 
 static bool has_behind(const struct rw *w, uint32_t insn) { return is_any(w, insn, true, NULL); }
 
+static void insert_cold(const struct rw *w, uint32_t insn, struct rw_fragments *out)
+{
+    const struct rw_traced *t = w->traced;
+    for (uint32_t k = t->of_insn[insn]; k < t->points.len && t->points.data[k].insn == insn; k++) {
+        const struct point *x = &t->points.data[k];
+        if (x->bytes_cold)
+            rw_fragment_add(
+                out, (struct rw_fragment){
+                         .id = k, .bytes = x->bytes_cold, .kind = RW_INSERTED, .how = (uint8_t)(slots(x) | IS_COLD)});
+    }
+}
+
 static void insert(const struct rw *w, struct rw_point point, struct rw_fragments *out)
 {
     if (point.where == RW_BEFORE_INSN || point.where == RW_BEHIND_INSN)
         is_any(w, point.insn, point.where == RW_BEHIND_INSN, out);
+    else if (point.where == RW_BEHIND_CODE)
+        insert_cold(w, point.insn, out);
+}
+
+static void describe(struct rw *w, uint32_t func)
+{
+    const struct rw_func *fn = &w->funcs[func];
+    for (uint32_t i = 0; i < fn->fragment_count; i++) {
+        const struct rw_fragment *f = &fn->fragments[i];
+        if (f->kind != RW_INSERTED)
+            continue;
+        struct point *x = &w->traced->points.data[f->id];
+        if (f->how & IS_COLD)
+            x->cold = f->off;
+        else
+            x->hot = f->off;
+    }
+}
+
+/* The function is at `base`. */
+static void put_in(struct code *c, const struct rw_fragment *f, uint64_t base)
+{
+    const struct point *x = c->x;
+    if (f->how & IS_COLD)
+        put_cold(c, base + x->hot + x->end, base + c->at.w->label[x->block].body);
+    else
+        put_hot(c, base + x->cold);
 }
 
 static void put(const struct rw *w, const struct rw_fragment *f, uint8_t *to, uint64_t addr)
 {
-    const struct point *x = &w->traced->points.data[f->id];
-    struct code c = code_of(w, x, to, addr);
-    put_point(&c, addr - f->off + w->label[x->block].body);
+    struct code c = code_of(w, &w->traced->points.data[f->id], to, addr);
+    put_in(&c, f, addr - f->off);
 }
 
 static unsigned operands(const struct rw *w, const struct rw_fragment *f, struct rw_operand out[RW_OPERANDS_MAX])
@@ -462,14 +518,17 @@ static unsigned operands(const struct rw *w, const struct rw_fragment *f, struct
         return 0;
     struct code c = code_of(w, x, bytes, 0);
     c.at.operands = out;
-    put_point(&c, 0);
+    put_in(&c, f, 0);
     return c.at.operand_count;
 }
 
+/* The part behind the function begins with the stack pointer moved. */
 static void frames(const struct rw *w, const struct rw_fragment *f, struct rw_frames *out)
 {
+    bool is_cold = f->how & IS_COLD;
     (void)w;
-    rw_frame(out, f->off + LEA_RSP_BYTES, (uint32_t)(RED_ZONE + WORD * (ARGUMENTS + f->how)));
+    rw_frame(out, f->off + (is_cold ? 0 : LEA_RSP_BYTES),
+             (uint32_t)(RED_ZONE + WORD * (ARGUMENTS + (f->how & (IS_COLD - 1)))));
     rw_frame(out, f->off + f->bytes, 0);
 }
 
@@ -481,5 +540,6 @@ const struct rw_instrument rw_trace = {.moves = true,
                                        .has_behind = has_behind,
                                        .insert = insert,
                                        .put = put,
+                                       .describe = describe,
                                        .frames = frames,
                                        .operands = operands};
