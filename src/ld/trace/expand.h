@@ -25,7 +25,7 @@ struct ld_trace_module {              /* a linked file in a process */
     struct ld_trace_known {
         uint64_t at; /* at run time */
         struct ld_trace_part *part;
-    } *known; /* [LD_TRACE_KNOWN] */
+    } * known; /* [LD_TRACE_KNOWN] */
 };
 struct ld_trace_pending { /* a part that is under way */
     const struct ld_trace_part *part;
