@@ -23,7 +23,7 @@ struct state { /* of a thread; inserted code knows what stands before `chunk` */
     uint64_t mine;
     uint64_t put, limit; /* limit 0: there is no chunk */
     uint64_t counts, mask, spare[3];
-    uint64_t touched[WIRE_TRACE_SLOTS], written[WIRE_TRACE_SLOTS];
+    struct wire_trace_slot slots[WIRE_TRACE_SLOTS];
     uint64_t chunk;
     uint64_t segment;         /* that it began last */
     const struct state *self; /* NULL: it was wiped */
@@ -35,8 +35,7 @@ _Static_assert(offsetof(struct state, put) == WIRE_TRACE_STATE_PUT &&
                    offsetof(struct state, limit) == WIRE_TRACE_STATE_LIMIT &&
                    offsetof(struct state, counts) == WIRE_TRACE_STATE_COUNTS &&
                    offsetof(struct state, mask) == WIRE_TRACE_STATE_MASK &&
-                   offsetof(struct state, touched) == WIRE_TRACE_STATE_TOUCHED &&
-                   offsetof(struct state, written) == WIRE_TRACE_STATE_WRITTEN,
+                   offsetof(struct state, slots) == WIRE_TRACE_STATE_SLOTS,
                "as inserted code has it");
 _Static_assert(sizeof(struct state) <= WIRE_TRACE_PAGE, "the page behind it is nobody's");
 
@@ -240,11 +239,11 @@ static void new_segment(struct state *s)
 /* A handler that comes meanwhile may touch some: of these no line is kept as written to that is not the last one. */
 static void forget_lines(struct state *s)
 {
-    volatile uint64_t *written = s->written, *touched = s->touched;
-    for (unsigned i = 0; i < WIRE_TRACE_SLOTS; i++)
-        written[i] = ~(uint64_t)0;
-    for (unsigned i = 0; i < WIRE_TRACE_SLOTS; i++)
-        touched[i] = ~(uint64_t)0;
+    const uint64_t none = ~(uint64_t)0;
+    for (volatile struct wire_trace_slot *l = s->slots; l < s->slots + WIRE_TRACE_SLOTS; l++) {
+        l->written = none;
+        l->touched = none;
+    }
 }
 
 /* A thread that finds no counts writes all. */
@@ -254,7 +253,7 @@ static void get_counts(struct state *s)
     if (s->counts || !slots)
         return;
     uint32_t number = __atomic_fetch_add(&all->counted, 1, __ATOMIC_RELAXED);
-    s->mask = (slots < WIRE_TRACE_SLOTS ? slots : WIRE_TRACE_SLOTS) - 1;
+    s->mask = ((slots < WIRE_TRACE_SLOTS ? slots : WIRE_TRACE_SLOTS) - 1) << WIRE_TRACE_SLOT_SHIFT;
     if (number < WIRE_TRACE_COUNTED)
         s->counts = (uint64_t)all + WIRE_TRACE_COUNTS_AT + (uint64_t)number * WIRE_TRACE_COUNTS * 8;
 }

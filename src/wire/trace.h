@@ -60,15 +60,20 @@ enum { WIRE_TRACE_FETCHES_MAX = 63, WIRE_TRACE_LOADS_MAX = 3, WIRE_TRACE_STORES_
 #define WIRE_TRACE_LEFT_OUT(fetches, loads, stores, modifies)                                                          \
     ((fetches) | (loads) << 6 | (stores) << 8 | (modifies) << 10)
 
+struct wire_trace_slot { /* addresses of lines; all ones: none */
+    uint64_t touched, written;
+};
+enum { WIRE_TRACE_SLOT_SHIFT = 4 };
+_Static_assert(sizeof(struct wire_trace_slot) == 1 << WIRE_TRACE_SLOT_SHIFT, "as inserted code has it");
+
 /* What inserted code knows of a thread's state, from its begin. */
 enum {
     WIRE_TRACE_STATE_MINE = 0, /* the number of its segment; 0 where it must begin another one */
     WIRE_TRACE_STATE_PUT = 8,
     WIRE_TRACE_STATE_LIMIT = 16,
-    WIRE_TRACE_STATE_COUNTS = 24,  /* its counts; 0: all is written */
-    WIRE_TRACE_STATE_MASK = 32,    /* filter_slots less 1 */
-    WIRE_TRACE_STATE_TOUCHED = 64, /* u64 [WIRE_TRACE_SLOTS], as WRITTEN: numbers of lines; all ones: none */
-    WIRE_TRACE_STATE_WRITTEN = WIRE_TRACE_STATE_TOUCHED + 8 * WIRE_TRACE_SLOTS
+    WIRE_TRACE_STATE_COUNTS = 24, /* its counts; 0: all is written */
+    WIRE_TRACE_STATE_MASK = 32,   /* filter_slots less 1, times the bytes of a slot */
+    WIRE_TRACE_STATE_SLOTS = 64   /* struct wire_trace_slot [WIRE_TRACE_SLOTS] */
 };
 
 struct wire_trace {

@@ -7,9 +7,9 @@
  * leaves the order of use as it is. If that is so of each access of a part when it begins, none of them changes
  * anything, and so it stays until the last one. Of each item (accesses that lie close together):
  *
- *     lea one,[...]; test one,bytes-1; jne written      what is not aligned may be of two lines: of vectors, and of
- *     shr one,6; mov two,one; and two,[mask]            several accesses, the first and the last one are asked for
- *     cmp one,[table+two*8]; jne written
+ *     lea one,[...]; mov two,one; and one,-64+bytes-1   what is not aligned is no line's address; of vectors, and of
+ *     shr two,2; and two,[mask]                         several accesses, the first and the last line are asked for
+ *     cmp one,[slots+two]; jne written
  *
  * and where all are passed, the part is counted with those of the same numbers of fetches, loads, stores:
  *
@@ -183,28 +183,39 @@ static void put_address(struct rw_trace_code *c, const struct rw_trace_item *x, 
             (struct rw_operand){.insn = x->insn, .end = (unsigned)(c->p - c->first), .more = more};
 }
 
-static struct operand in_table(const struct rw_trace_code *c, unsigned table)
+static struct operand in_slot(const struct rw_trace_code *c, size_t what)
 {
-    return (struct operand){0, c->state, c->two, 8, table};
+    return (struct operand){0, c->state, c->two, 1, (int64_t)(WIRE_TRACE_STATE_SLOTS + what)};
 }
 
-/* From the address in `one` to its line there, and the line's place in the tables in `two`. */
-static void put_line(struct rw_trace_code *c)
+static void put_register_number(struct rw_trace_code *c, uint8_t code, unsigned what, unsigned reg, uint8_t number)
 {
-    *c->p++ = (uint8_t)(0x48 | c->one >> 3); /* shr one,6 */
-    *c->p++ = 0xc1;
-    *c->p++ = (uint8_t)(0xe8 | (c->one & 7));
-    *c->p++ = WIRE_TRACE_LINE_SHIFT;
+    *c->p++ = (uint8_t)(0x48 | reg >> 3);
+    *c->p++ = code;
+    *c->p++ = (uint8_t)(0xc0 | what << 3 | (reg & 7));
+    *c->p++ = number;
+}
+
+/* From the address in `one` to that of its line there, with its lowest bits below `keep`, and the line's slot in `two`.
+ */
+static void put_line(struct rw_trace_code *c, unsigned keep)
+{
+    enum { AND = 4, SHIFT = 0xc1, RIGHT = 5 };
     *c->p++ = (uint8_t)(0x48 | c->one >> 3 << 2 | c->two >> 3); /* mov two,one */
     *c->p++ = STORE;
     *c->p++ = (uint8_t)(0xc0 | (c->one & 7) << 3 | (c->two & 7));
+    put_register_number(c, WITH_BYTE, AND, c->one, (uint8_t)(-LINE_BYTES | (int)(keep - 1)));
+    put_register_number(c, SHIFT, RIGHT, c->two, WIRE_TRACE_LINE_SHIFT - WIRE_TRACE_SLOT_SHIFT);
     trace_insn(c, AND_FROM, c->two, trace_at(c->state, WIRE_TRACE_STATE_MASK));
 }
 
-static void put_check(struct rw_trace_code *c, bool is_store, uint64_t written)
+static const size_t touched = offsetof(struct wire_trace_slot, touched),
+                    written_to = offsetof(struct wire_trace_slot, written);
+
+static void put_check(struct rw_trace_code *c, unsigned keep, bool is_store, uint64_t written)
 {
-    put_line(c);
-    trace_insn(c, COMPARE, c->one, in_table(c, is_store ? WIRE_TRACE_STATE_WRITTEN : WIRE_TRACE_STATE_TOUCHED));
+    put_line(c, keep);
+    trace_insn(c, COMPARE, c->one, in_slot(c, is_store ? written_to : touched));
     trace_jump_if_to(c, NOT_EQUAL, written);
 }
 
@@ -212,17 +223,10 @@ static void put_item_check(struct rw_trace_code *c, const struct rw_trace_item *
 {
     bool may_cross = x->is_joined || x->bytes > WORD || x->bytes & (x->bytes - 1);
     put_address(c, x, 0);
-    if (!may_cross && x->bytes > 1) {
-        *c->p++ = (uint8_t)(0x40 | c->one >> 3); /* test one's lowest byte,bytes-1 */
-        *c->p++ = 0xf6;
-        *c->p++ = (uint8_t)(0xc0 | (c->one & 7));
-        *c->p++ = (uint8_t)(x->bytes - 1);
-        trace_jump_if_to(c, NOT_EQUAL, written);
-    }
-    put_check(c, x->is_store, written);
+    put_check(c, may_cross ? 1 : x->bytes, x->is_store, written);
     if (may_cross) {
         put_address(c, x, x->bytes - 1u);
-        put_check(c, x->is_store, written);
+        put_check(c, 1, x->is_store, written);
     }
 }
 
@@ -261,14 +265,14 @@ void rw_trace_put_checks(struct rw_trace_code *c, const struct rw_trace_filter *
  * between, of a signal's handler, finds neither. */
 static void put_mark(struct rw_trace_code *c, bool is_store)
 {
-    put_line(c);
-    trace_insn(c, COMPARE, c->one, in_table(c, WIRE_TRACE_STATE_TOUCHED));
+    put_line(c, 1);
+    trace_insn(c, COMPARE, c->one, in_slot(c, touched));
     uint8_t *same = trace_jump_if(c, EQUAL);
-    trace_store_number(c, in_table(c, WIRE_TRACE_STATE_WRITTEN), UINT32_MAX);
-    trace_insn(c, STORE, c->one, in_table(c, WIRE_TRACE_STATE_TOUCHED));
+    trace_store_number(c, in_slot(c, written_to), UINT32_MAX);
+    trace_insn(c, STORE, c->one, in_slot(c, touched));
     trace_arrive(c, same);
     if (is_store)
-        trace_insn(c, STORE, c->one, in_table(c, WIRE_TRACE_STATE_WRITTEN));
+        trace_insn(c, STORE, c->one, in_slot(c, written_to));
 }
 
 void rw_trace_put_marks(struct rw_trace_code *c, const struct rw_trace_filter *f, const struct rw_trace_item *items)

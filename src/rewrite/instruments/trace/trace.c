@@ -4,7 +4,7 @@
  * hold, and in front of instructions what is known only there (trace_plan.c says what), into the thread's part of a
  * buffer that all processes share (wire/trace.h).
  *
- *     lea rsp,[rsp-...]; save flags and registers        what is alive of them, below the red zone
+ *     lea rsp,[rsp-...]; save flags and registers        what is alive of them, below the red zone; if anything is
  *     mov one,[turn]; test one,one; je end               nobody traces
  *     mov s,[state@gottpoff]; mov s,fs:[s]               the thread's state
  *     cmp one,[s]; jne slow                              another thread had its turn
@@ -85,13 +85,18 @@ struct code {
     unsigned end, slow; /* as in struct point, when it is made */
 };
 
+static unsigned bytes_of(const struct code *c) { return (unsigned)(c->at.p - c->at.first); }
+
 /* Behind the arguments: what is saved, then a vector. */
 static unsigned saved_slots(const struct point *x) { return 2u * x->saves_flags + x->saves; }
 static unsigned slots(const struct point *x) { return saved_slots(x) + VECTOR_SLOTS * x->has_indices; }
 
 static int32_t stack_bytes(const struct point *x) { return RED_ZONE + WORD * (int32_t)(ARGUMENTS + slots(x)); }
 
-static struct code code_of(const struct rw *w, const struct point *x, uint8_t *to, uint64_t addr)
+/* Where nothing is saved only the part behind the function moves the stack pointer, for arguments. */
+static int32_t hot_bytes(const struct point *x) { return slots(x) ? stack_bytes(x) : 0; }
+
+static struct code code_of(const struct rw *w, const struct point *x, bool is_cold, uint8_t *to, uint64_t addr)
 {
     return (struct code){.at = {.w = w,
                                 .first = to,
@@ -100,14 +105,15 @@ static struct code code_of(const struct rw *w, const struct point *x, uint8_t *t
                                 .state = x->reg[0],
                                 .one = x->reg[1],
                                 .two = x->reg[2],
-                                .stack_bytes = stack_bytes(x)},
+                                .stack_bytes = is_cold ? stack_bytes(x) : hot_bytes(x)},
                          .x = x};
 }
 
 static void put_save(struct rw_trace_code *c, const struct point *x)
 {
     unsigned slot = ARGUMENTS;
-    c->p = put_move_stack(c->p, -c->stack_bytes);
+    if (c->stack_bytes)
+        c->p = put_move_stack(c->p, -c->stack_bytes);
     if (x->saves_flags) { /* lahf; seto al */
         trace_insn(c, STORE, X86_RAX, on_stack(slot));
         c->p = rw_put_bytes(c->p, "\x9f\x0f\x90\xc0", 4);
@@ -143,7 +149,8 @@ static void put_restore(struct rw_trace_code *c, const struct point *x)
         if (is_kept)
             trace_insn(c, LOAD, X86_RAX, on_stack(ARGUMENTS));
     }
-    c->p = put_move_stack(c->p, c->stack_bytes);
+    if (c->stack_bytes)
+        c->p = put_move_stack(c->p, c->stack_bytes);
 }
 
 static void put_word_of(struct rw_trace_code *c, unsigned reg, enum rw_link_hook word)
@@ -190,10 +197,17 @@ static void put_take(struct rw_trace_code *c, const struct point *x)
     trace_insn(c, XADD, c->two, trace_at(c->state, WIRE_TRACE_STATE_PUT));
 }
 
-/* Up to `fast`. `end`: where it goes if there is no room. */
-static void put_reserve(struct code *code, uint64_t end)
+static void put_arguments(struct code *code)
+{
+    if (!slots(code->x))
+        code->at.p = put_move_stack(code->at.p, -code->at.stack_bytes);
+}
+
+/* Up to `fast`. Returns the way out that is taken where there is no room. */
+static uint8_t *put_reserve(struct code *code)
 {
     struct rw_trace_code *c = &code->at;
+    put_arguments(code);
     trace_insn(c, LOAD, c->one, trace_at(c->state, WIRE_TRACE_STATE_MINE));
     trace_insn(c, STORE, c->one, on_stack(1));
     trace_store_number(c, trace_at(c->state, WIRE_TRACE_STATE_MINE), 0);
@@ -203,7 +217,8 @@ static void put_reserve(struct code *code, uint64_t end)
     trace_insn(c, STORE, c->two, on_stack(0));
     trace_jump_to(c, 0);
     uint8_t *call = c->p;
-    code->slow = (unsigned)(c->p - c->first);
+    code->slow = bytes_of(code);
+    put_arguments(code);
     trace_store_number(c, on_stack(0), 0);
     trace_arrive(c, call);
     trace_store_number(c, on_stack(1), bytes_told(code->x));
@@ -211,40 +226,47 @@ static void put_reserve(struct code *code, uint64_t end)
     c->p += CALL_BYTES;
     trace_insn(c, LOAD, c->two, on_stack(0));
     trace_test(c, c->two);
-    trace_jump_if_to(c, EQUAL, end);
+    uint8_t *none = trace_jump_if(c, EQUAL);
     trace_arrive(c, fast);
+    return none;
 }
 
-/* The turn is given back, and lines are marked; or not, where lines that were touched are not known. */
-static void put_turn(struct rw_trace_code *c, const struct point *x, uint64_t end)
+/* The turn is given back, and lines are marked; or not, where lines that were touched are not known. Returns the way
+ * out that is taken then. */
+static uint8_t *put_turn(struct rw_trace_code *c, const struct point *x)
 {
     const struct rw_trace_filter *f = &x->filter;
+    bool is_known = f->how != RW_TRACE_UNKNOWN;
     trace_compare_number(c, trace_at(c->state, WIRE_TRACE_STATE_COUNTS), 0);
-    if (f->how == RW_TRACE_UNKNOWN) {
-        trace_jump_if_to(c, NOT_EQUAL, end);
-    } else {
-        uint8_t *jump = trace_jump_if(c, EQUAL);
+    uint8_t *jump = trace_jump_if(c, is_known ? EQUAL : NOT_EQUAL);
+    if (is_known) {
         rw_trace_put_marks(c, f, c->w->traced->items.data);
         trace_arrive(c, jump);
         trace_insn(c, LOAD, c->one, on_stack(1));
     }
     trace_insn(c, STORE, c->one, trace_at(c->state, WIRE_TRACE_STATE_MINE));
-    trace_jump_to(c, end);
+    return is_known ? NULL : jump;
 }
 
 static void put_cold(struct code *code, uint64_t end, uint64_t body)
 {
     struct rw_trace_code *c = &code->at;
     const struct point *x = code->x;
-    put_reserve(code, end);
+    uint8_t *outs[3] = {put_reserve(code)};
     for (unsigned k = 0; k < x->count; k++)
         put_value(c, &c->w->traced->words.data[x->words + k], WORD * (1 + (int64_t)k));
     put_lea_here(c, c->one, body + x->part - 1);
     trace_insn(c, STORE, c->one, trace_at(c->two, 0));
     trace_insn(c, LOAD, c->one, on_stack(1));
     trace_test(c, c->one);
-    trace_jump_if_to(c, EQUAL, end);
-    put_turn(c, x, end);
+    outs[1] = trace_jump_if(c, EQUAL);
+    outs[2] = put_turn(c, x);
+    for (unsigned k = 0; k < ARRAY_LEN(outs); k++)
+        if (outs[k])
+            trace_arrive(c, outs[k]);
+    if (!slots(x))
+        c->p = put_move_stack(c->p, c->stack_bytes);
+    trace_jump_to(c, end);
 }
 
 static void put_begin(struct rw_trace_code *c, const struct point *x, uint64_t cold)
@@ -294,12 +316,10 @@ static void put_hot(struct code *c, uint64_t cold)
     put_restore(at, x);
 }
 
-static unsigned bytes_of(const struct code *c) { return (unsigned)(c->at.p - c->at.first); }
-
 static void find_sizes(const struct rw *w, struct point *x)
 {
     uint8_t bytes[POINT_BYTES_MAX];
-    struct code hot = code_of(w, x, bytes, 0), cold = hot;
+    struct code hot = code_of(w, x, false, bytes, 0), cold = code_of(w, x, true, bytes, 0);
     put_hot(&hot, 0);
     x->bytes = (uint16_t)bytes_of(&hot);
     x->end = (uint16_t)hot.end;
@@ -438,8 +458,7 @@ static uint32_t next(const struct rw *w, uint32_t block, uint32_t insn)
     return ID_NONE;
 }
 
-/* `how` of a fragment: how many slots its stack has, and whether it is the part behind the function. */
-enum { IS_COLD = 128 };
+enum { IS_COLD = 1 }; /* `how` of a fragment: it is the part behind the function */
 
 static bool is_any(const struct rw *w, uint32_t insn, bool is_behind, struct rw_fragments *out)
 {
@@ -451,8 +470,7 @@ static bool is_any(const struct rw *w, uint32_t insn, bool is_behind, struct rw_
             continue;
         any = true;
         if (out)
-            rw_fragment_add(
-                out, (struct rw_fragment){.id = k, .bytes = x->bytes, .kind = RW_INSERTED, .how = (uint8_t)slots(x)});
+            rw_fragment_add(out, (struct rw_fragment){.id = k, .bytes = x->bytes, .kind = RW_INSERTED});
     }
     return any;
 }
@@ -465,9 +483,8 @@ static void insert_cold(const struct rw *w, uint32_t insn, struct rw_fragments *
     for (uint32_t k = t->of_insn[insn]; k < t->points.len && t->points.data[k].insn == insn; k++) {
         const struct point *x = &t->points.data[k];
         if (x->bytes_cold)
-            rw_fragment_add(
-                out, (struct rw_fragment){
-                         .id = k, .bytes = x->bytes_cold, .kind = RW_INSERTED, .how = (uint8_t)(slots(x) | IS_COLD)});
+            rw_fragment_add(out,
+                            (struct rw_fragment){.id = k, .bytes = x->bytes_cold, .kind = RW_INSERTED, .how = IS_COLD});
     }
 }
 
@@ -506,7 +523,7 @@ static void put_in(struct code *c, const struct rw_fragment *f, uint64_t base)
 
 static void put(const struct rw *w, const struct rw_fragment *f, uint8_t *to, uint64_t addr)
 {
-    struct code c = code_of(w, &w->traced->points.data[f->id], to, addr);
+    struct code c = code_of(w, &w->traced->points.data[f->id], f->how & IS_COLD, to, addr);
     put_in(&c, f, addr - f->off);
 }
 
@@ -516,19 +533,26 @@ static unsigned operands(const struct rw *w, const struct rw_fragment *f, struct
     uint8_t bytes[POINT_BYTES_MAX];
     if (!x->part || !rw_trace_filter_has_operands(&x->filter, w->traced->items.data))
         return 0;
-    struct code c = code_of(w, x, bytes, 0);
+    struct code c = code_of(w, x, f->how & IS_COLD, bytes, 0);
     c.at.operands = out;
     put_in(&c, f, 0);
     return c.at.operand_count;
 }
 
-/* The part behind the function begins with the stack pointer moved. */
+/* The part behind the function begins with the stack pointer moved, or moves it itself at both entries. */
 static void frames(const struct rw *w, const struct rw_fragment *f, struct rw_frames *out)
 {
-    bool is_cold = f->how & IS_COLD;
-    (void)w;
-    rw_frame(out, f->off + (is_cold ? 0 : LEA_RSP_BYTES),
-             (uint32_t)(RED_ZONE + WORD * (ARGUMENTS + (f->how & (IS_COLD - 1)))));
+    const struct point *x = &w->traced->points.data[f->id];
+    uint32_t pushed = (uint32_t)stack_bytes(x);
+    bool is_cold = f->how & IS_COLD, is_moved = slots(x);
+    if (!is_cold && !is_moved)
+        return;
+    rw_frame(out, f->off + (is_cold && is_moved ? 0 : LEA_RSP_BYTES), pushed);
+    if (is_cold && !is_moved) {
+        rw_frame(out, f->off + x->slow, 0);
+        rw_frame(out, f->off + x->slow + LEA_RSP_BYTES, pushed);
+        rw_frame(out, f->off + f->bytes - CALL_BYTES, 0);
+    }
     rw_frame(out, f->off + f->bytes, 0);
 }
 
