@@ -200,7 +200,7 @@ void rt_stream_full(void)
 
 _Static_assert(WIRE_LINES_VADDR == 0x7c000000 && WIRE_LINES == 1 << 22 && WIRE_LINES_STREAMS_BYTES == 4096 &&
                    WIRE_LINES_STORES == 16 && WIRE_LINES_ALONE == 17 && WIRE_LINES_SHIFT == 24 &&
-                   WIRE_LINES_THREADS == 62 && WIRE_LINES_OTHERS == 1ull << 62 &&
+                   WIRE_LINES_THREADS == 61 && WIRE_LINES_WATCHED == 1ull << 61 && WIRE_LINES_OTHERS == 1ull << 62 &&
                    __builtin_offsetof(struct wire_stream, thread) == 32 &&
                    __builtin_offsetof(struct wire_stream, filled) == 64 &&
                    __builtin_offsetof(struct wire_stream, own) ==

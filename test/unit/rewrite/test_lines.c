@@ -170,7 +170,8 @@ static void simulate(struct stream *s)
 {
     cache_run(s->of_told, s->told.data + s->simulated, s->told.len - s->simulated);
     s->simulated = s->told.len;
-    memcpy((void *)(uintptr_t)(WIRE_STREAM_VADDR + WIRE_STREAM_LOST), lost.bits, sizeof lost.bits);
+    memcpy((void *)(uintptr_t)(WIRE_STREAM_VADDR + WIRE_STREAM_LOST), lost.lost, sizeof lost.lost);
+    memcpy((void *)(uintptr_t)(WIRE_STREAM_VADDR + WIRE_STREAM_MISSED), lost.missed, sizeof lost.missed);
     for (unsigned t = 0; t < s->threads; t++)
         paths_of(t)->simulated = wire_position(stream_of(t)->filled, 0);
 }
