@@ -45,8 +45,8 @@
     .set LINES_MASK, (1 << 22) - 1
     .set STREAMS, LINES - 4096
     .set LIVES, STREAMS + 8 * 61
-    .set SIMULATED, 8192 + 17 * 65536 + 2097144 /* from a stream: WIRE_STREAM_PATHS, in struct wire_paths */
-    .set LOST, STREAM + 8192 + 17 * 65536 + 2097152 /* WIRE_STREAM_LOST, of the first thread */
+    .set SIMULATED, 8192 + 17 * 65536 + 16 /* from a stream: WIRE_STREAM_PATHS, in struct wire_paths */
+    .set LOST, STREAM + 8192 + 17 * 65536 + 2101248 /* WIRE_STREAM_LOST, of the first thread */
     .set MISSED, LOST + (1 << 22) / 8
     .set WATCHED, 61 /* of a word beside a thread's bit: that has it alone, and tells what it writes */
     .set OTHERS, 62 /* of a word: bit; WIRE_LINES_OTHERS */

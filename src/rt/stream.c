@@ -47,10 +47,17 @@ _Static_assert(
     __builtin_offsetof(struct wire_stream, open) == 192 + 5 * 8 * WIRE_FILTER_SLOTS + 8 + 2 * 16 * WIRE_BEFORE_SLOTS &&
         __builtin_offsetof(struct wire_stream, open_count) - __builtin_offsetof(struct wire_stream, open) == 16 * 32 &&
         __builtin_offsetof(struct wire_stream, copies) == __builtin_offsetof(struct wire_stream, open_count) + 4 * 8 &&
-        WIRE_STREAM_PATHS == 8192 + 17 * 65536 && WIRE_PATH_BUCKETS == 4096 && WIRE_PATH_BYTES == 2064368 &&
-        sizeof(struct wire_paths) == 2097152 && __builtin_offsetof(struct wire_paths, simulated) == 2097144 &&
-        WIRE_STREAM_BYTES % PAGE == 0 && __builtin_offsetof(struct wire_path, words) == 32,
+        WIRE_STREAM_PATHS == 8192 + 17 * 65536 && WIRE_STREAM_BYTES % PAGE == 0,
     "calls that are under way, and paths");
+_Static_assert(__builtin_offsetof(struct wire_paths, is_near) == 0 &&
+                   __builtin_offsetof(struct wire_paths, simulated) == 16 && sizeof(struct wire_paths) == 2101248 &&
+                   __builtin_offsetof(struct wire_paths, places) == 64 && sizeof(struct wire_path_node) == 32 &&
+                   __builtin_offsetof(struct wire_path_node, value) == 0 &&
+                   __builtin_offsetof(struct wire_path_node, from) == 8 &&
+                   __builtin_offsetof(struct wire_path_node, look) == 12 &&
+                   __builtin_offsetof(struct wire_path_node, number) == 16 && WIRE_PATH_ROOT == 2 &&
+                   WIRE_PATH_BITS == 16 && WIRE_PATH_RBP == 1u << 31 && WIRE_PATH_LEADS == 1u << 30,
+               "rt_entry.S finds paths");
 
 static struct wire_stream *stream_at(uint64_t delta) { return (struct wire_stream *)(WIRE_STREAM_VADDR + delta); }
 

@@ -205,36 +205,38 @@ struct wire_before {
     uint64_t stack, value;
 };
 
-/* Paths to allocators by what is on the stack, as the host found out from copies: if a thread enters one with the same
- * words in the same places, it came by the same path, and tells its number alone. Whoever looks tries two places by the
- * stack pointer and the return address; the host changes them one by one, and never a path that it has put. */
-#define WIRE_PATH_BUCKETS 4096u
-#define WIRE_PATH_BYTES 2064368u /* of all paths */
-struct wire_path_word {
-    uint64_t offset; /* from the stack pointer */
-    uint64_t value;
+/* Paths to allocators by what is on the stack, as the host found out from copies: a tree whose nodes each say where to
+ * look next, and whose edges are what is found there. Who has come to a node that says nothing more has come by its
+ * path, and tells the path's number alone; the words that were passed are all that the path hangs on, and were all the
+ * same. Nodes lie in a table: one that another leads to right behind that, if the place was free, else by where the
+ * edge begins and its value; who looks for one tries that place, and those from its own on until a free one. The host
+ * adds nodes, and never changes where one leads; it writes `from` last. */
+#define WIRE_PATH_BITS 16u
+#define WIRE_PATH_NODES_MAX 49152u /* of the places, so that the last one stays free and free ones are near */
+#define WIRE_PATH_PLACES (65536u + 126u)
+#define WIRE_PATH_ROOT 2u /* says: look where the stack pointer is */
+struct wire_path_node {
+    uint64_t value;  /* of the edge */
+    uint32_t from;   /* where in `places` the edge's node is, in bytes, and 1; WIRE_PATH_ROOT; 0: the place is free */
+    uint32_t look;   /* bytes from the stack pointer to the next word, or WIRE_PATH_RBP; 0: nowhere */
+    uint32_t number; /* of the path that ends here, or of all paths through here that are not known; 0: none */
+    uint32_t unused[3];
 };
-struct wire_path {
-    uint32_t number;       /* not 0 */
-    uint32_t bytes;        /* of the stack that are looked at: 8 or more */
-    uint32_t are, lead;    /* where in wire_paths end the words that have a value, at least one, and behind them those
-                              that lead so far from the stack pointer */
-    uint64_t has_rbp, rbp; /* 1: the register leads so far from there */
-    struct wire_path_word words[];
-};
+#define WIRE_PATH_RBP 0x80000000u   /* the edge is how far the register leads from the stack pointer */
+#define WIRE_PATH_LEADS 0x40000000u /* of a word: the edge is how far it leads from there, else it is the word */
+#define WIRE_PATH_OFFSET 0x3fffffffu
 struct wire_paths {
-    struct {
-        uint32_t way[2]; /* where in here the path is, in bytes; 0: none */
-    } buckets[WIRE_PATH_BUCKETS];
-    uint64_t paths[WIRE_PATH_BYTES / 8];
     uint64_t is_near;   /* by the host: 1: no path was far of late, so WIRE_CALL_NEAR bytes are copied at most */
+    uint64_t count;     /* likewise: nodes */
     uint64_t simulated; /* likewise: all that the thread told up to there, a position (WIRE_LINES_VADDR) */
+    uint64_t unused[5];
+    struct wire_path_node places[WIRE_PATH_PLACES];
 };
 /* Of the place `at` bytes behind the begin of the so-many-th chunk, from 0. */
 static inline uint64_t wire_position(uint64_t chunk, uint64_t at) { return (chunk << 16) + at; }
-static inline uint32_t wire_path_bucket(uint64_t stack, uint64_t return_address)
+static inline uint32_t wire_path_place(uint32_t from, uint64_t value)
 {
-    return ((uint32_t)stack >> 3 ^ (uint32_t)return_address) * 2654435761u >> 20;
+    return ((from * 2654435761u) ^ (uint32_t)value) * 2246822519u >> (32 - WIRE_PATH_BITS);
 }
 
 #define WIRE_CHUNK_FORKS 1u /* the thread makes a process by fork, if that does not fail */
