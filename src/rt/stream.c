@@ -50,14 +50,14 @@ _Static_assert(
         WIRE_STREAM_PATHS == 8192 + 17 * 65536 && WIRE_STREAM_BYTES % PAGE == 0,
     "calls that are under way, and paths");
 _Static_assert(__builtin_offsetof(struct wire_paths, is_near) == 0 &&
-                   __builtin_offsetof(struct wire_paths, simulated) == 16 &&
+                   __builtin_offsetof(struct wire_paths, simulated) == 16 && sizeof(struct wire_paths) == 2101248 &&
                    __builtin_offsetof(struct wire_paths, places) == 64 && sizeof(struct wire_path_node) == 32 &&
                    __builtin_offsetof(struct wire_path_node, value) == 0 &&
                    __builtin_offsetof(struct wire_path_node, from) == 8 &&
                    __builtin_offsetof(struct wire_path_node, look) == 12 &&
                    __builtin_offsetof(struct wire_path_node, number) == 16 && WIRE_PATH_ROOT == 2 &&
                    WIRE_PATH_BITS == 16 && WIRE_PATH_RBP == 1u << 31 && WIRE_PATH_LEADS == 1u << 30,
-               "rt_entry.S finds paths, rt_lines.S what is simulated");
+               "rt_entry.S finds paths");
 
 static struct wire_stream *stream_at(uint64_t delta) { return (struct wire_stream *)(WIRE_STREAM_VADDR + delta); }
 
@@ -207,7 +207,7 @@ void rt_stream_full(void)
 
 _Static_assert(WIRE_LINES_VADDR == 0x7c000000 && WIRE_LINES == 1 << 22 && WIRE_LINES_STREAMS_BYTES == 4096 &&
                    WIRE_LINES_STORES == 16 && WIRE_LINES_ALONE == 17 && WIRE_LINES_SHIFT == 24 &&
-                   WIRE_LINES_THREADS == 62 && WIRE_LINES_OTHERS == 1ull << 62 &&
+                   WIRE_LINES_THREADS == 61 && WIRE_LINES_WATCHED == 1ull << 61 && WIRE_LINES_OTHERS == 1ull << 62 &&
                    __builtin_offsetof(struct wire_stream, thread) == 32 &&
                    __builtin_offsetof(struct wire_stream, filled) == 64 &&
                    __builtin_offsetof(struct wire_stream, own) ==

@@ -9,7 +9,8 @@
  *   WIRE_STREAM_RING             WIRE_CHUNKS chunks of WIRE_CHUNK_BYTES, used in turn
  *   + the chunks                 WIRE_STREAM_SLACK bytes that are written to by mistake at most
  *   WIRE_STREAM_PATHS            struct wire_paths, written by the host
- *   WIRE_STREAM_LOST             of a process's first thread: a bit for each of WIRE_LINES, likewise
+ *   WIRE_STREAM_LOST             of a process's first thread: a bit for each of WIRE_LINES, and
+ *   WIRE_STREAM_MISSED           another one, likewise
  *
  * A chunk is a row of entries of 16 bytes, in the order in which the thread made the references:
  *
@@ -37,7 +38,8 @@
 #define WIRE_STREAM_SLACK 65536u
 #define WIRE_STREAM_PATHS (WIRE_STREAM_RING + WIRE_CHUNKS * WIRE_CHUNK_BYTES + WIRE_STREAM_SLACK)
 #define WIRE_STREAM_LOST (WIRE_STREAM_PATHS + sizeof(struct wire_paths))
-#define WIRE_STREAM_BYTES (WIRE_STREAM_LOST + WIRE_LINES / 8)
+#define WIRE_STREAM_MISSED (WIRE_STREAM_LOST + WIRE_LINES / 8)
+#define WIRE_STREAM_BYTES (WIRE_STREAM_MISSED + WIRE_LINES / 8)
 
 struct wire_entry {
     uint64_t address;
@@ -176,13 +178,16 @@ static inline uint32_t wire_stream_module(const uint8_t *key)
  * With bit 63 the word says who has written it, in bits 56 to 61, and when, in those below: a position in its stream
  * (chunks filled << 16, and bytes of the one that is being filled). Bit 62: another thread has referred to it since.
  * When the host has simulated all up to there (wire_paths.simulated), and no thread has lost a line of that word
- * (WIRE_STREAM_LOST), who wrote it has it alone, or it is one that several have: WIRE_LINES_OTHERS stands for them. */
+ * (WIRE_STREAM_LOST), who wrote it has it alone, or it is one that several have: WIRE_LINES_OTHERS stands for them. If
+ * one has lost it, but none has come back for it (WIRE_STREAM_MISSED), who wrote it has it alone but has to tell what
+ * he writes (WIRE_LINES_WATCHED), until another one comes. */
 #define WIRE_LINES_VADDR 0x7c000000u
 #define WIRE_LINES (1u << 22)
 #define WIRE_LINES_BYTES (WIRE_LINES * 8ull)
 #define WIRE_LINES_STREAMS_BYTES 4096u
-#define WIRE_LINES_THREADS 62u
-#define WIRE_LINES_OTHERS (1ull << 62) /* of bits of threads: some that are there */
+#define WIRE_LINES_THREADS 61u
+#define WIRE_LINES_WATCHED (1ull << 61) /* beside the bit of a thread */
+#define WIRE_LINES_OTHERS (1ull << 62)  /* of bits of threads: some that are there */
 /* Of a word of the tables: no reference is to it, but it keeps its rank. */
 #define WIRE_NOT_HELD (1ull << 63)
 /* What a site says of several lines. */
@@ -229,7 +234,6 @@ struct wire_paths {
 };
 /* Of the place `at` bytes behind the begin of the so-many-th chunk, from 0. */
 static inline uint64_t wire_position(uint64_t chunk, uint64_t at) { return (chunk << 16) + at; }
-
 static inline uint32_t wire_path_place(uint32_t from, uint64_t value)
 {
     return ((from * 2654435761u) ^ (uint32_t)value) * 2246822519u >> (32 - WIRE_PATH_BITS);
