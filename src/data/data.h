@@ -122,6 +122,19 @@ static inline const struct data_block *data_block_at(const struct data *d, uint6
     return b;
 }
 
+/* Fetches what the look-up of an address goes through last: what its granule says; when that is there, the block. */
+__attribute__((always_inline)) static inline void data_fetch_granule(const struct data *d, uint64_t address)
+{
+    uintptr_t e = address >> 47 ? 0 : d->root[address >> DATA_CHUNK];
+    const struct data_chunk *c = (const struct data_chunk *)(e - 1);
+    if (e & 1 && c->granule)
+        __builtin_prefetch(&c->granule[address >> DATA_GRANULE & ((1u << (DATA_CHUNK - DATA_GRANULE)) - 1)]);
+}
+__attribute__((always_inline)) static inline void data_fetch_block(const struct data *d, uint64_t address)
+{
+    __builtin_prefetch(&d->blocks[data_entry_at(d, address)]);
+}
+
 /* Whether a block of that number and serial is still what data_block_at says of the address. Where it is not, that may
  * say the same all the same. */
 static inline bool data_block_still_holds(const struct data *d, uint32_t block, uint32_t serial, uint64_t address)

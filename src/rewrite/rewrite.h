@@ -198,6 +198,9 @@ struct rewrite_place {
     bool is_inserted;    /* the original has no such instruction; at a block's end addr is then in its last one */
     bool is_exact;       /* at the begin of an instruction, or of what was inserted before it */
     uint64_t returns_to; /* the address was the last byte of a call: where the original's returns to, else 0 */
+    uint32_t block;      /* whose copy it is in */
+    uint32_t counter;    /* of what was inserted: which it counts with; ID_NONE: not known */
+    uint64_t inserted;   /* where that begins, in the copy */
 };
 struct rewrite_reverse_map;
 /* Of the copy that `map` describes, which must stay as long. NULL if it or the original cannot be read (nothing said).
@@ -223,6 +226,8 @@ struct rewrite_copies {
     size_t count; /* modules */
     /* Of a module that ran as a copy its map, and *copy the file; NULL of others. */
     const struct rewrite_map *(*map_of)(void *ctx, uint32_t module, const char **copy);
+    /* How many samples may stand for what is inserted at a place, at most: for how often it was executed. */
+    double (*most_of)(void *ctx, uint32_t module, const struct rewrite_place *at);
     void *ctx;
 };
 /* In place. Returns how many samples were the counters' own, which are no longer among them. */

@@ -9,6 +9,8 @@
  *   WIRE_STREAM_RING             WIRE_CHUNKS chunks of WIRE_CHUNK_BYTES, used in turn
  *   + the chunks                 WIRE_STREAM_SLACK bytes that are written to by mistake at most
  *   WIRE_STREAM_PATHS            struct wire_paths, written by the host
+ *   WIRE_STREAM_LOST             of a process's first thread: a bit for each of WIRE_LINES, and
+ *   WIRE_STREAM_MISSED           another one, likewise
  *
  * A chunk is a row of entries of 16 bytes, in the order in which the thread made the references:
  *
@@ -35,7 +37,9 @@
 #define WIRE_CHUNK_SPARE 4096u /* of a chunk: its limit is so far in front of its end */
 #define WIRE_STREAM_SLACK 65536u
 #define WIRE_STREAM_PATHS (WIRE_STREAM_RING + WIRE_CHUNKS * WIRE_CHUNK_BYTES + WIRE_STREAM_SLACK)
-#define WIRE_STREAM_BYTES (WIRE_STREAM_PATHS + sizeof(struct wire_paths))
+#define WIRE_STREAM_LOST (WIRE_STREAM_PATHS + sizeof(struct wire_paths))
+#define WIRE_STREAM_MISSED (WIRE_STREAM_LOST + WIRE_LINES / 8)
+#define WIRE_STREAM_BYTES (WIRE_STREAM_MISSED + WIRE_LINES / 8)
 
 struct wire_entry {
     uint64_t address;
@@ -164,21 +168,35 @@ static inline uint32_t wire_stream_module(const uint8_t *key)
 #define WIRE_ADDRESS(word) ((word) & ~(WIRE_SWAPPED | WIRE_SWAPPED_NEXT))
 
 /* Among threads the filter may hold a line only as long as nobody else's reference to it changes what caches have: of
- * each line a word says by a bit each which threads (by their number) have referred to it, and in bit 63 whether one
- * has written that another had referred to; of those filters hold nothing, and each reference is told. A filter holds
+ * each line a word says by a bit each which threads (by their number) have referred to it, or in bit 63 that one has
+ * written what another had referred to; of those filters hold nothing, and each reference is told. A filter holds
  * a line that its thread alone has referred to, or that several have and none has written since the second came; then
  * not as written. Lines whose numbers have the same low bits share a word. Who is
  * gone counts no more. It is the process's own memory, which the host never sees; in front of it is where the streams
- * of its threads are, by their numbers, and behind these the bits of those that may be there. */
+ * of its threads are, by their numbers, and behind these the bits of those that may be there.
+ *
+ * With bit 63 the word says who has written it, in bits 56 to 61, and when, in those below: a position in its stream
+ * (chunks filled << 16, and bytes of the one that is being filled). Bit 62: another thread has referred to it since.
+ * When the host has simulated all up to there (wire_paths.simulated), and no thread has lost a line of that word
+ * (WIRE_STREAM_LOST), who wrote it has it alone, or it is one that several have: WIRE_LINES_OTHERS stands for them. If
+ * one has lost it, but none has come back for it (WIRE_STREAM_MISSED), who wrote it has it alone but has to tell what
+ * he writes (WIRE_LINES_WATCHED), until another one comes. */
 #define WIRE_LINES_VADDR 0x7c000000u
 #define WIRE_LINES (1u << 22)
 #define WIRE_LINES_BYTES (WIRE_LINES * 8ull)
 #define WIRE_LINES_STREAMS_BYTES 4096u
-#define WIRE_LINES_THREADS 63u
+#define WIRE_LINES_THREADS 61u
+#define WIRE_LINES_WATCHED (1ull << 61) /* beside the bit of a thread */
+#define WIRE_LINES_OTHERS (1ull << 62)  /* of bits of threads: some that are there */
 /* Of a word of the tables: no reference is to it, but it keeps its rank. */
 #define WIRE_NOT_HELD (1ull << 63)
 /* What a site says of several lines. */
-enum { WIRE_LINES_STORES = 16, WIRE_LINES_SHIFT = 24 }; /* below: bytes; whether they are written; log2 of a line */
+enum {
+    WIRE_LINES_STORES = 16,
+    WIRE_LINES_ALONE = 17,
+    WIRE_LINES_SHIFT = 24
+}; /* below: bytes; whether they are
+written; whether there is one thread alone, which has two of each place; log2 of a line */
 
 /* What a register was in front of an instruction that changes it, and whose stack that was: a handler of a signal may
  * have come between. By the number of a site; of system calls by the stack pointer's low bits. */
@@ -208,11 +226,14 @@ struct wire_path_node {
 #define WIRE_PATH_LEADS 0x40000000u /* of a word: the edge is how far it leads from there, else it is the word */
 #define WIRE_PATH_OFFSET 0x3fffffffu
 struct wire_paths {
-    uint64_t is_near; /* by the host: 1: no path was far of late, so WIRE_CALL_NEAR bytes are copied at most */
-    uint64_t count;   /* likewise: nodes */
-    uint64_t unused[6];
+    uint64_t is_near;   /* by the host: 1: no path was far of late, so WIRE_CALL_NEAR bytes are copied at most */
+    uint64_t count;     /* likewise: nodes */
+    uint64_t simulated; /* likewise: all that the thread told up to there, a position (WIRE_LINES_VADDR) */
+    uint64_t unused[5];
     struct wire_path_node places[WIRE_PATH_PLACES];
 };
+/* Of the place `at` bytes behind the begin of the so-many-th chunk, from 0. */
+static inline uint64_t wire_position(uint64_t chunk, uint64_t at) { return (chunk << 16) + at; }
 static inline uint32_t wire_path_place(uint32_t from, uint64_t value)
 {
     return ((from * 2654435761u) ^ (uint32_t)value) * 2246822519u >> (32 - WIRE_PATH_BITS);

@@ -274,6 +274,18 @@ static void sum_level(struct sample *s, const struct cache_windows *w, double by
     per_window_free(&all);
 }
 
+void cache_windows_weigh(struct cache *c, const double *weights)
+{
+    struct cache_windows *w = &c->windows;
+    w->stands_for = w->all2 = 0;
+    for (size_t i = 0; i < w->each.len; i++) {
+        struct cache_window *one = &w->each.data[i];
+        one->weight *= weights[i];
+        w->stands_for += one->weight * one->references;
+        w->all2 += one->weight * one->weight * one->references * one->references;
+    }
+}
+
 void cache_windows_stand_for(struct cache *c, double references, const double *factor, size_t count)
 {
     struct cache_windows *w = &c->windows;
