@@ -79,6 +79,12 @@ struct rewrite_options {
     const char *rpath;    /* fallback launch without a namespace: folder searched first for libraries, NULL none */
     const char *interp;   /* other PT_INTERP, NULL keeps it */
     const char *feedback; /* file of rewrite_feedback_write about the same file, NULL none: makes the copy faster */
+    /* File of rewrite_heat_write about the same file, NULL none: where there is no feedback, makes the copy somewhat
+     * faster. heat_settle (NULL: not called), if called, just before it is read: samples that came meanwhile may still
+     * be written there, under the same id. */
+    const char *heat;
+    void (*heat_settle)(void *ctx);
+    void *heat_ctx;
     const struct rewrite_objects *objects; /* with REWRITE_PROBE; NULL none */
     const struct rewrite_watched *watched; /* with REWRITE_REFERENCES: told by their place in this list */
     size_t watched_count;
@@ -139,6 +145,12 @@ struct rewrite_sample {
 int rewrite_sampled_write(const char *in, const struct rewrite_sample *samples, size_t count, uint64_t all,
                           const char *path);
 bool rewrite_sampled_id(const char *path, char id[33]); /* what tells it from others, "" and false if there is none */
+
+/* ---- heat.c: where samples found a run, for the order of functions in a copy ---- */
+
+/* id: 32 hex digits, another one for each copy that is to be made of it. 0, or -1 with errno. */
+int rewrite_heat_write(const char *path, const char *id, const struct rewrite_sample *samples, size_t count);
+bool rewrite_heat_id(const char *path, char id[33], uint64_t *samples); /* "" and false if there is none */
 
 /* ---- map.c: the map, a file beside each rewritten module ---- */
 

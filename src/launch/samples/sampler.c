@@ -250,6 +250,8 @@ static void apply_sample(struct sampler *f, const struct item *it)
         }
     }
     count_place(f, module, vaddr);
+    if (module != ID_NONE)
+        heat_note(spaces_program(f->spaces)->heat, module, vaddr);
     if (tells_threads(f, it))
         threads_sample(f->threads, it->tid, it->time_ns,
                        &(struct observed_thread_sample){

@@ -74,6 +74,7 @@ const char *spaces_executed(const struct spaces *s)
 }
 
 uint32_t spaces_root(const struct spaces *s) { return s->root_pid; }
+struct launch_program *spaces_program(const struct spaces *s) { return s->p; }
 uint32_t spaces_processes(const struct spaces *s) { return s->processes_seen; }
 uint32_t spaces_threads_max(const struct spaces *s) { return s->threads_max; }
 bool spaces_threads_seen(const struct spaces *s) { return s->threads_seen; }

@@ -230,12 +230,20 @@ static void take_late(struct ld_trace_expand *x, struct ld_trace_stream *s, unsi
 
 /* ---- records ---- */
 
-static struct ld_trace_part *part_of(const struct ld_trace_module *m, uint64_t at)
+static struct ld_trace_part *find_part(const struct ld_trace_module *m, uint64_t at)
 {
     if (at - m->lo >= m->span)
         return NULL;
     struct ld_trace_part *part = m->parts[at - m->lo];
     return part ? part : ld_trace_program_part(m->program, at - m->above);
+}
+
+static inline struct ld_trace_part *part_of(const struct ld_trace_module *m, uint64_t at)
+{
+    struct ld_trace_known *k = &m->known[(at ^ at >> 13) % LD_TRACE_KNOWN];
+    if (__builtin_expect(k->at != at, 0))
+        *k = (struct ld_trace_known){at, find_part(m, at)};
+    return k->part;
 }
 
 static bool is_known(const struct ld_trace_module *m, uint64_t at)

@@ -472,6 +472,80 @@ static void test_parts(void **state)
     unlink(feedback);
 }
 
+static const char heat_id[] = "0123456789abcdef0123456789abcdef";
+
+struct hot { /* what a run is seen to execute */
+    char path[64];
+    struct rewrite_sample sample;
+    unsigned settled;
+};
+
+static void settle_heat(void *ctx)
+{
+    struct hot *h = ctx;
+    h->settled++;
+    assert_int_equal(rewrite_heat_write(h->path, heat_id, &h->sample, 1), 0);
+}
+
+/* Of a copy of /bin/ls: does function f stand in front of all others? */
+static bool stands_in_front(const struct rewrite_options *opt, uint32_t f, struct rewrite_stats *s)
+{
+    struct rewrite_map *m;
+    uint64_t lowest = UINT64_MAX, own = 0;
+    assert_int_equal(rewrite_file("/bin/ls", opt, copy, map, s), 0);
+    assert_int_equal(rewrite_map_open(map, &m), 0);
+    for (uint32_t b = 0; b < m->cfg->blocks.len; b++) {
+        if (b == m->cfg->funcs.data[f].block_first)
+            own = m->block_addr_new[b];
+        else if (m->block_addr_new[b] && m->cfg->blocks.data[b].func != f)
+            lowest = min_u64(lowest, m->block_addr_new[b]);
+    }
+    rewrite_map_close(m);
+    return own < lowest;
+}
+
+/* Functions that samples fell into stand in front, also if the samples come when the copy is half made; what is damaged
+ * changes nothing. */
+static void test_heat(void **state)
+{
+    (void)state;
+    struct hot h = {.settled = 0};
+    struct rewrite_options opt = {.plan = REWRITE_COUNT};
+    struct rewrite_stats plain, early, late;
+    struct rewrite_map *m;
+    char id[33];
+    uint64_t samples;
+    snprintf(h.path, sizeof h.path, "%s/heat", dir);
+    rewrite_ls(REWRITE_COUNT, true, NULL);
+    assert_int_equal(rewrite_map_open(map, &m), 0);
+    uint32_t last = ID_NONE;
+    for (uint32_t b = 0; b < m->cfg->blocks.len; b++)
+        last = m->block_addr_new[b] ? m->cfg->blocks.data[b].func : last;
+    h.sample = (struct rewrite_sample){m->cfg->funcs.data[last].addr + 1, 7};
+    rewrite_map_close(m);
+    assert_false(stands_in_front(&opt, last, &plain));
+    assert_int_equal(rewrite_heat_write(h.path, heat_id, &h.sample, 1), 0);
+    assert_true(rewrite_heat_id(h.path, id, &samples));
+    assert_string_equal(id, heat_id);
+    assert_int_equal(samples, 7);
+    opt.heat = h.path;
+    assert_true(stands_in_front(&opt, last, &early));
+    assert_memory_not_equal(early.key, plain.key, sizeof plain.key);
+    assert_int_equal(rewrite_heat_write(h.path, heat_id, NULL, 0), 0);
+    assert_false(stands_in_front(&opt, last, &late));
+    opt.heat_settle = settle_heat;
+    opt.heat_ctx = &h;
+    assert_true(stands_in_front(&opt, last, &late));
+    assert_int_equal(h.settled, 1);
+    assert_memory_equal(early.key, late.key, sizeof late.key);
+    opt.heat_settle = NULL;
+    assert_int_equal(truncate(h.path, 90), 0);
+    assert_false(rewrite_heat_id(h.path, id, &samples));
+    assert_false(stands_in_front(&opt, last, &late));
+    assert_memory_equal(plain.key, late.key, sizeof late.key);
+    unlink(h.path);
+}
+
 static void test_back_tells_counters(void **state)
 {
     (void)state;
@@ -572,6 +646,7 @@ int main(void)
         cmocka_unit_test(test_damaged_maps),
         cmocka_unit_test(test_maps_of_real_files),
         cmocka_unit_test(test_feedback),
+        cmocka_unit_test(test_heat),
         cmocka_unit_test(test_missing_file),
         cmocka_unit_test(test_back),
         cmocka_unit_test(test_taken),
