@@ -256,7 +256,8 @@ static void do_at_return(struct data_calls *c, const struct pending *p, const st
         break;
     case REMAPS:
         if (value < (uint64_t)-4096)
-            data_remap(c->d, p->call.arguments[0], value, ALIGN_UP(p->call.arguments[2], 4096));
+            data_remap(c->d, p->call.arguments[0], ALIGN_UP(p->call.arguments[1], 4096), value,
+                       ALIGN_UP(p->call.arguments[2], 4096));
         break;
     case BREAKS:
         if (!(value & UINT32_MAX) && p->call.arguments[0])

@@ -193,8 +193,8 @@ void data_map(struct data *d, const struct data_map *m);
 void data_unmap(struct data *d, uint64_t address, uint64_t bytes);
 /* The mapping that holds the address is a thread's stack; false: there is none. */
 bool data_see_stack(struct data *d, uint64_t address);
-/* The mapping that begins at `old` is now elsewhere, or longer or shorter. */
-void data_remap(struct data *d, uint64_t old, uint64_t address, uint64_t bytes);
+/* Bytes of a mapping are now elsewhere, with what lies upon them, or are more or fewer. */
+void data_remap(struct data *d, uint64_t old, uint64_t old_bytes, uint64_t address, uint64_t bytes);
 
 /* ---- calls.c: allocations as calls of functions that are watched ---- */
 

@@ -329,13 +329,15 @@ void spy_window_end(struct spy *s, uint64_t references, double weight)
         cache_window_end_of(s->caches.data[i], references, weight);
 }
 
-void spy_windows_stand_for(struct spy *s, double references, const double *factor_of_site)
+void spy_windows_stand_for(struct spy *s, const double *weights, double references, const double *factor_of_site)
 {
     double *factor = xmalloc((s->cells.all.len + 1) * sizeof *factor);
     for (size_t i = 0; i < s->cells.all.len; i++)
         factor[i] = factor_of_site[s->cells.all.data[i].site];
-    for (size_t i = 0; i < s->caches.len; i++)
+    for (size_t i = 0; i < s->caches.len; i++) {
+        cache_windows_weigh(s->caches.data[i], weights);
         cache_windows_stand_for(s->caches.data[i], references, factor, s->cells.all.len);
+    }
     free(factor);
 }
 

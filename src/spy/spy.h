@@ -126,8 +126,8 @@ const struct spy_cell *spy_cells(const struct spy *s, size_t *count);
 const struct spy_site *spy_site(const struct spy *s, uint32_t site);
 uint32_t spy_site_count(const struct spy *s);
 const struct cache *spy_cache(const struct spy *s, size_t config);
-/* Of windows, after spy_end: as cache_windows_stand_for; factors of the cells of each site. */
-void spy_windows_stand_for(struct spy *s, double references, const double *factor_of_site);
+/* Of windows, after spy_end: as cache_windows_weigh and cache_windows_stand_for; factors of the cells of each site. */
+void spy_windows_stand_for(struct spy *s, const double *weights, double references, const double *factor_of_site);
 uint64_t spy_window_count(const struct spy *s, uint64_t *references); /* and how many there were in them */
 /* Of the line at that address, as cache_shared_lines has them of the first configuration: how often a thread came back
  * to it after another one had written it, in the second order; as often as can be without threads. */

@@ -271,6 +271,7 @@ void spied_process_free(struct spied_program *s)
     locals_free(s->locals);
     allocations_free(s->allocations);
     VEC_FREE(&s->layouts);
+    VEC_FREE(&s->executed);
     data_free(s->data);
     arena_free(s->arena);
     free(s->stack_of);
@@ -392,7 +393,7 @@ static int end_simulation(struct spied_program *s, const struct launch_result *r
     }
     if (s->family)
         family_end(s->family);
-    spied_end_samples(s, run);
+    spied_end_samples(s);
     if (run->references_lost || run->flags & WIRE_LOST)
         diag_warn("references-lost", "%llu references or more were lost for want of memory: figures are too low",
                   (unsigned long long)run->references_lost);

@@ -18,6 +18,10 @@ struct spied_module { /* by place in launch_program.modules */
 
 enum spied_layout { SPIED_UNKNOWN, SPIED_PLAIN, SPIED_FIELDS }; /* of a data object: whether it has fields */
 
+struct spied_executed { /* a counter of a module, in a sample */
+    uint32_t sample, module, counter, times;
+};
+
 struct locals; /* opaque */
 struct family; /* opaque */
 struct spied_program {
@@ -34,9 +38,10 @@ struct spied_program {
     bool filter_two;  /* nor such as change the order of two lines alone (rewrite_options) */
     bool is_filtered; /* references that are known to hit the nearest level are not told */
     uint8_t filter_shift;
-    struct cache_part part;           /* of the sets, that is simulated */
-    struct launch_samples samples;    /* length 0: all references are simulated */
-    const struct prof_input *counted; /* what the counted run gave */
+    struct cache_part part;              /* of the sets, that is simulated */
+    struct launch_samples samples;       /* length 0: all references are simulated */
+    VEC(struct spied_executed) executed; /* in samples */
+    const struct prof_input *counted;    /* what the counted run gave */
     struct spy *spy;
     struct data *data;
     struct data_watched *own; /* allocators that the options name */
@@ -77,8 +82,8 @@ void spied_choose_filter(struct spied_program *s, bool has_threads);
 /* samples.c. Options: 0, or an exit status after one line. */
 int spied_check_samples(const struct cmd_args *a);
 void spied_plan_samples(struct spied_program *s, const struct launch_result *counted);
-void spied_sample(void *ctx, bool begins, uint64_t references); /* as launch_reference_options has it */
-void spied_end_samples(struct spied_program *s, const struct launch_result *run); /* all was handed over */
+void spied_sample(void *ctx, const struct launch_sample_end *end); /* as launch_reference_options has it */
+void spied_end_samples(struct spied_program *s);                   /* all was handed over */
 /* program.c: of the procedure that has the site; 0: not known. What a variable's address is of; object 0: of none. */
 uint32_t spied_frames(struct spied_program *s, uint32_t site);
 struct spy_whose spied_variable(struct spied_program *s, uint64_t address);
