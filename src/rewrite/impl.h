@@ -147,6 +147,7 @@ struct rw {
     uint8_t key[16];
     const uint16_t *feedback_block, *feedback_edge,
         *feedback_enter;          /* feedback: weights, 0 never passed; NULL: nothing known */
+    uint64_t *heat;               /* layout: [funcs] samples; NULL: nothing known, or counts are */
     struct rw_func *funcs;        /* decide */
     VEC(struct rw_patch) patches; /* decide */
     VEC(struct rw_hook) hooks;    /* decide */
@@ -278,6 +279,7 @@ uint16_t rw_weight(const struct rw_flow *f,
                    const struct rw_arc *a); /* of an arc that leaves, or leads to, a block of the one weighed last */
 void rw_feedback(struct rw *w);             /* feedback.c */
 double rw_feedback_count(uint16_t scaled);  /* about so often: of feedback_block and its like */
+void rw_heat(struct rw *w);                 /* heat.c */
 void rw_place(struct rw *w);
 void rw_layout_functions(struct rw *w); /* each by itself: sizes, offsets, labels */
 void rw_layout(struct rw *w);

@@ -397,16 +397,20 @@ rt_forget_lines:
     .set STREAM_COPIES, STREAM_OPEN_COUNT + 4 * 8
     .set STREAM_PATHS, 8192 + 17 * 65536
     .set OPEN_MAX, 32
-    .set PATHS_IS_NEAR, STREAM_PATHS + 8 * 4096 + 2064368
-    .set PATH_NUMBER, 0
-    .set PATH_BYTES, 4
-    .set PATH_ARE, 8
-    .set PATH_LEAD, 12
-    .set PATH_HAS_RBP, 16
-    .set PATH_RBP, 24
-    .set PATH_WORDS, 32
-    .set HASH_FACTOR, 2654435761
-    .set HASH_SHIFT, 20
+    .set PATHS_IS_NEAR, STREAM_PATHS
+    .set NODES, STREAM + STREAM_PATHS + 64
+    .set NODE_BYTES_SHIFT, 5
+    .set NODE_VALUE, 0
+    .set NODE_FROM, 8
+    .set NODE_LOOK, 12
+    .set NODE_NUMBER, 16
+    .set NODE_ROOT, 2
+    .set NODE_NEXT, (1 << NODE_BYTES_SHIFT) - 1 /* from a node's number to the place behind it */
+    .set LOOK_LEADS, 30
+    .set LOOK_OFFSET, 0x3fffffff
+    .set HASH_FROM, 2654435761
+    .set HASH_FACTOR, 2246822519
+    .set HASH_SHIFT, 16
     .set STACK_SURE, 1 << 20 /* so far below its top nothing but the stack can be, where the stack pointer is */
     .set CHUNK_BYTES, 65536
     .set WATCH_PUSHED, 9 * 8 + 8 + 8 + 128
@@ -441,22 +445,6 @@ rt_forget_lines:
     rdtsc
     shl rdx, 32
     lea r11, [rdx + rax]
-9:
-    .endm
-
-/* esi: where a path is, in the thread's; to `else` if it is not this one. ecx: as is_path. Where its words are farther
- * up than is known to be there, it is found out whether they are. */
-    .macro IF_PATH else
-8:  call is_path
-    je 9f
-    jnc \else
-    mov eax, gs:[STREAM + STREAM_PATHS + PATH_BYTES + rsi]
-    call bytes_of_stack
-    sub eax, 8
-    cmp eax, ecx
-    jle \else
-    mov ecx, eax
-    jmp 8b
 9:
     .endm
 
@@ -556,30 +544,67 @@ watch_opens:
     mov gs:[STREAM + STREAM_OPEN - 8 + rdx], rax
     mov gs:[STREAM + STREAM_OPEN_COUNT], rcx
 
-/* Is it a known path? edx: its bucket, esi: where it is. */
+/* Is it a known path? rsi: the node, rax: what was found where that says, ecx: bytes of the stack that are there, less
+ * 8, edx: the number of the last node that has one, rdi: a place. */
 2:  mov eax, WATCH_NEAR
     call bytes_of_stack
     lea ecx, [rax - 8]
-    mov edx, r9d
-    shr edx, 3
-    xor edx, [r9]
-    imul edx, edx, HASH_FACTOR - 0x100000000
-    shr edx, HASH_SHIFT
-    mov esi, gs:[STREAM + STREAM_PATHS + rdx * 8]
-    test esi, esi
-    jz 5f
-    IF_PATH 3f
+    xor edx, edx
+    mov esi, NODE_ROOT
+    mov rax, [r9]
     jmp 4f
-3:  mov esi, gs:[STREAM + STREAM_PATHS + rdx * 8 + 4]
-    test esi, esi
-    jz 5f
-    IF_PATH 5f
-4:  mov edi, gs:[STREAM + STREAM_PATHS + PATH_NUMBER + rsi]
+3:  lea edi, [rsi + NODE_NEXT]
+    cmp esi, gs:[NODES + NODE_FROM + rdi]
+    jne 4f
+    cmp rax, gs:[NODES + NODE_VALUE + rdi]
+    je 6f
+4:  imul edi, esi, HASH_FROM - 0x100000000
+    xor edi, eax
+    imul edi, edi, HASH_FACTOR - 0x100000000
+    shr edi, HASH_SHIFT
+    shl edi, NODE_BYTES_SHIFT
+5:  cmp esi, gs:[NODES + NODE_FROM + rdi]
+    jne 8f
+    cmp rax, gs:[NODES + NODE_VALUE + rdi]
+    jne 9f
+6:  lea esi, [rdi + 1]
+    mov eax, gs:[NODES + NODE_NUMBER + rdi]
+    test eax, eax
+    cmovnz edx, eax
+    mov edi, gs:[NODES + NODE_LOOK + rdi]
+    test edi, edi
+    jz 12f
+    js 10f
+    mov eax, edi
+    and eax, LOOK_OFFSET
+    cmp eax, ecx
+    jg 11f
+7:  mov rax, [r9 + rax]
+    bt edi, LOOK_LEADS
+    jnc 3b
+    sub rax, r9
+    jmp 3b
+8:  cmp dword ptr gs:[NODES + NODE_FROM + rdi], 0
+    je 12f
+9:  add edi, 1 << NODE_BYTES_SHIFT
+    jmp 5b
+10: mov rax, rbp
+    sub rax, r9
+    jmp 3b
+11: add eax, WATCH_NEAR /* the word is farther up than is known to be there */
+    call bytes_of_stack
+    lea ecx, [rax - 8]
+    mov eax, edi
+    and eax, LOOK_OFFSET
+    cmp eax, ecx
+    jle 7b
+12: mov edi, edx
     xor ecx, ecx
-    jmp watch_whole
+    test edx, edx
+    jnz watch_whole
 
 /* It is not: the stack is copied. A chunk that has no room for it ends here, and with it the time of its calls. */
-5:  mov eax, gs:[STREAM + STREAM_COPIES]
+    mov eax, gs:[STREAM + STREAM_COPIES]
     cmp eax, WATCH_NEAR
     jbe 7f
     cmp dword ptr gs:[STREAM + PATHS_IS_NEAR], 0
@@ -704,43 +729,6 @@ watch_told:
     STATE 72
 3:  call rt_chunk_full
     jmp 2b
-
-/* esi: a path; ecx: bytes of the stack that are there, less 8. Equal: it is this one; carry: it is not known yet, for
- * it has words beyond these. Changes rax and rdi. */
-is_path:
-    STATE 80
-    cmp dword ptr gs:[STREAM + STREAM_PATHS + PATH_HAS_RBP + rsi], 0
-    je 1f
-    mov rax, rbp
-    sub rax, r9
-    cmp rax, gs:[STREAM + STREAM_PATHS + PATH_RBP + rsi]
-    jne 4f
-1:  lea edi, [rsi + PATH_WORDS]
-2:  mov rax, gs:[STREAM + STREAM_PATHS + rdi]
-    cmp eax, ecx
-    jg 6f
-    mov rax, [r9 + rax]
-    cmp rax, gs:[STREAM + STREAM_PATHS + rdi + 8]
-    jne 4f
-    add edi, 16
-    cmp edi, gs:[STREAM + STREAM_PATHS + PATH_ARE + rsi]
-    jb 2b
-3:  cmp edi, gs:[STREAM + STREAM_PATHS + PATH_LEAD + rsi]
-    jae 5f
-    mov rax, gs:[STREAM + STREAM_PATHS + rdi]
-    cmp eax, ecx
-    jg 6f
-    mov rax, [r9 + rax]
-    sub rax, r9
-    add edi, 16
-    cmp rax, gs:[STREAM + STREAM_PATHS + rdi - 8]
-    je 3b
-4:  test esp, esp /* not equal, no carry */
-    ret
-5:  cmp eax, eax
-    ret
-6:  stc
-    ret
 
 /* eax: so many bytes of the stack can be read from r9 on, as many as eax asks for at most; at least WATCH_NEAR if they
  * are there. */

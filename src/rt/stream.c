@@ -47,9 +47,17 @@ _Static_assert(
     __builtin_offsetof(struct wire_stream, open) == 192 + 5 * 8 * WIRE_FILTER_SLOTS + 8 + 2 * 16 * WIRE_BEFORE_SLOTS &&
         __builtin_offsetof(struct wire_stream, open_count) - __builtin_offsetof(struct wire_stream, open) == 16 * 32 &&
         __builtin_offsetof(struct wire_stream, copies) == __builtin_offsetof(struct wire_stream, open_count) + 4 * 8 &&
-        WIRE_STREAM_PATHS == 8192 + 17 * 65536 && WIRE_PATH_BUCKETS == 4096 && WIRE_PATH_BYTES == 2064368 &&
-        WIRE_STREAM_BYTES % PAGE == 0 && __builtin_offsetof(struct wire_path, words) == 32,
+        WIRE_STREAM_PATHS == 8192 + 17 * 65536 && WIRE_STREAM_BYTES % PAGE == 0,
     "calls that are under way, and paths");
+_Static_assert(__builtin_offsetof(struct wire_paths, is_near) == 0 &&
+                   __builtin_offsetof(struct wire_paths, simulated) == 16 && sizeof(struct wire_paths) == 2101248 &&
+                   __builtin_offsetof(struct wire_paths, places) == 64 && sizeof(struct wire_path_node) == 32 &&
+                   __builtin_offsetof(struct wire_path_node, value) == 0 &&
+                   __builtin_offsetof(struct wire_path_node, from) == 8 &&
+                   __builtin_offsetof(struct wire_path_node, look) == 12 &&
+                   __builtin_offsetof(struct wire_path_node, number) == 16 && WIRE_PATH_ROOT == 2 &&
+                   WIRE_PATH_BITS == 16 && WIRE_PATH_RBP == 1u << 31 && WIRE_PATH_LEADS == 1u << 30,
+               "rt_entry.S finds paths");
 
 static struct wire_stream *stream_at(uint64_t delta) { return (struct wire_stream *)(WIRE_STREAM_VADDR + delta); }
 
@@ -198,7 +206,10 @@ void rt_stream_full(void)
 /* ---- the filter among threads: rt_lines.S ---- */
 
 _Static_assert(WIRE_LINES_VADDR == 0x7c000000 && WIRE_LINES == 1 << 22 && WIRE_LINES_STREAMS_BYTES == 4096 &&
-                   WIRE_LINES_STORES == 16 && WIRE_LINES_SHIFT == 24 &&
+                   WIRE_LINES_STORES == 16 && WIRE_LINES_ALONE == 17 && WIRE_LINES_SHIFT == 24 &&
+                   WIRE_LINES_THREADS == 61 && WIRE_LINES_WATCHED == 1ull << 61 && WIRE_LINES_OTHERS == 1ull << 62 &&
+                   __builtin_offsetof(struct wire_stream, thread) == 32 &&
+                   __builtin_offsetof(struct wire_stream, filled) == 64 &&
                    __builtin_offsetof(struct wire_stream, own) ==
                        __builtin_offsetof(struct wire_stream, open_count) + 8 &&
                    __builtin_offsetof(struct wire_stream, told) == __builtin_offsetof(struct wire_stream, own) + 8 &&
@@ -227,6 +238,8 @@ static void make_lines(uint64_t how)
     int64_t got = sys(SYS_mmap, at, WIRE_LINES_STREAMS_BYTES + WIRE_LINES_BYTES, PROT_RW,
                       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | how, (uint64_t)-1, 0);
     PCB->no_lines = got != (int64_t)at;
+    if (!PCB->no_lines)
+        *lives() = WIRE_LINES_OTHERS;
 }
 
 /* A slot's stream is nobody's until its thread has a number. */

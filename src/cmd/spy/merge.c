@@ -168,6 +168,7 @@ static void hand_over(struct merge *m, struct queue *q, uint64_t until)
         advance(h, first_since(h, until));
     struct launch_chunk piece = h->chunk;
     piece.entries = h->entries + from;
+    piece.position += from * sizeof *h->entries;
     piece.count = h->next - from;
     m->take(m->ctx, &piece);
     if (h->next >= h->chunk.count)

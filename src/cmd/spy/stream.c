@@ -211,6 +211,8 @@ void spied_take_piece(void *ctx, const struct launch_chunk *c)
             take_event(s, e);
         else
             take_reference(s, e);
+    if (s->simulated)
+        simulated_see(s->simulated, s, c);
 }
 
 static void take_again(struct spied_program *s, uint32_t thread, const struct wire_entry *e)
