@@ -54,6 +54,19 @@ static void new_id(size_t module, char id[33])
     file_hash_hex(text, strlen(text), id);
 }
 
+/* Writes what another mtool may write at the same time: the first stays, since its id is in the name of a copy that is
+ * being made. False: this is not it. */
+static bool write_first(const struct launch_program *p, const char *path, const char *id,
+                        const struct rewrite_sample *samples, size_t count)
+{
+    const char *own = arena_printf(p->arena, "%s.%d", path, (int)getpid());
+    if (file_make_dirs(feedback_dir(p->arena), 0700) < 0 || rewrite_heat_write(own, id, samples, count) < 0)
+        return false;
+    bool is_first = link(own, path) == 0;
+    unlink(own);
+    return is_first;
+}
+
 void heat_keep(const struct launch_program *p, size_t module, const struct rewrite_sample *samples, size_t count)
 {
     const char *path = heat_path(p, module);
@@ -65,8 +78,7 @@ void heat_keep(const struct launch_program *p, size_t module, const struct rewri
     if (!path || known.feedback || known.heat || all < AGAIN_MIN)
         return;
     new_id(module, id);
-    if (file_make_dirs(feedback_dir(p->arena), 0700) == 0)
-        rewrite_heat_write(path, id, samples, count); /* if it cannot be written the order is the original's */
+    write_first(p, path, id, samples, count); /* if it cannot be written the order is the original's */
 }
 
 /* ---- in the process that makes copies ---- */
@@ -118,13 +130,13 @@ static void settle(void *ctx)
     arena_free(a);
 }
 
-/* Options of a copy that nobody else makes; PATH holds no samples until they are wanted. */
+/* Options of a copy that nobody else makes, with the file PATH, which holds no samples until they are wanted. */
 static bool options_with(const struct launch_program *p, size_t module, const char *path, struct rewrite_options *opt)
 {
     struct settling *s = ARENA_NEW(p->arena, struct settling);
     *s = (struct settling){.p = p, .module = module, .path = path};
     new_id(module, s->id);
-    if (file_make_dirs(feedback_dir(p->arena), 0700) < 0 || rewrite_heat_write(path, s->id, NULL, 0) < 0)
+    if (!write_first(p, path, s->id, NULL, 0))
         return false;
     opt->heat = path;
     opt->heat_settle = settle;
@@ -161,7 +173,7 @@ static void make_again(struct launch_program *p, size_t module, const struct rew
     if (!path || !is_worth_it(p, module, &own) || !copy_known(p->arena, p->modules[module].path, &own, &known) ||
         known.refused)
         return;
-    next = arena_printf(p->arena, "%s.%d", path, (int)getpid());
+    next = arena_printf(p->arena, "%s.%d.next", path, (int)getpid());
     if (options_with(p, module, next, &own) && copy_make(p->arena, p->modules[module].path, &own) == 0)
         rename(next, path);
     unlink(next);
