@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  * The tables of a large cache and a large program do not stay in the caches of this machine: what a reference will need
- * of them is fetched some references before, in three steps, since each tells where to look for the next. Changes
+ * of them is fetched some references before, in two steps, since the first tells where to look for the second. Changes
  * nothing that is counted. All that fetches is inline: gcc takes a call of it for one without effect. */
 #include "cache/coherence.h"
 #include "cache/hierarchy.h"
@@ -20,31 +20,20 @@ void ahead_look(const struct cache *c, const struct cache_ref *refs, size_t coun
     }
 }
 
-/* The sets of all levels, and where the number of the line is. */
+/* The sets of all levels, and what is kept of the line. */
 __attribute__((always_inline)) static inline void fetch_sets(const struct bank *b, uint64_t line)
 {
     lines_prefetch(&b->lines, line);
+    uint32_t x = b->causes ? numbers_peek(&b->causes->numbers, line) : 0;
+    if (x && x < b->causes->cap)
+        __builtin_prefetch(&b->causes->of[x], 1);
+}
+
+/* What is kept of the line that will go for it. */
+__attribute__((always_inline)) static inline void fetch_next_out(const struct bank *b, uint64_t line)
+{
     if (b->causes)
-        numbers_prefetch(&b->causes->numbers, line);
-}
-
-/* What is kept of the line, and of those that will go for it. */
-__attribute__((always_inline)) static inline void fetch_lines(const struct bank *b, uint64_t line)
-{
-    if (!b->causes)
-        return;
-    __builtin_prefetch(&b->causes->of[numbers_peek(&b->causes->numbers, line)], 1);
-    __builtin_prefetch(&b->causes->of[lines_mark_next_out(&b->lines, line)], 1);
-}
-
-/* Its neighbours in the shadow. */
-__attribute__((always_inline)) static inline void fetch_neighbours(const struct bank *b, uint64_t line)
-{
-    if (!b->causes)
-        return;
-    const struct causes_line *l = &b->causes->of[numbers_peek(&b->causes->numbers, line)];
-    __builtin_prefetch(&b->causes->of[l->newer], 1);
-    __builtin_prefetch(&b->causes->of[l->older], 1);
+        __builtin_prefetch(&b->causes->of[lines_mark_next_out(&b->lines, line)], 1);
 }
 
 void ahead_step(const struct cache *c, const struct ahead *a, unsigned step)
@@ -59,10 +48,8 @@ void ahead_step(const struct cache *c, const struct ahead *a, unsigned step)
             uint64_t line = r->address >> c->levels[at].shift;
             if (step == 0)
                 fetch_sets(b, line);
-            else if (step == 1)
-                fetch_lines(b, line);
             else
-                fetch_neighbours(b, line);
+                fetch_next_out(b, line);
         }
     }
 }

@@ -167,6 +167,14 @@ struct cache_shared_line {
     const struct cache_party *sides;             /* most misses and takings first */
     size_t side_count, unlisted;                 /* references of more sides than are kept */
 };
+/* Of which lines any thread has lost one to another's write, and missed it for that, as it becomes known: a bit for
+ * each of those whose numbers have the same low bits, set while references run, and never cleared. Lines as below. */
+enum { CACHE_LOST_BITS = 22 };
+struct cache_lost {
+    uint64_t changes; /* of a bit, so many */
+    uint64_t lost[(1 << CACHE_LOST_BITS) / 64], missed[(1 << CACHE_LOST_BITS) / 64];
+};
+void cache_tell_lost(struct cache *c, struct cache_lost *lost); /* before the first reference */
 /* Those with most misses first, `max` at most; as long as the longest line of a private level. In the arena. */
 const struct cache_shared_line *cache_shared_lines(const struct cache *c, struct arena *a, size_t max, size_t *count);
 
@@ -180,6 +188,17 @@ void cache_window_end(struct cache *c, double weight);
 /* The same, of a window in which there were so many references, most of which were not run since they are known to hit
  * the nearest level. */
 void cache_window_end_of(struct cache *c, uint64_t references, double weight);
+/* Work of a kind that a window has; all of a window and a kind in one piece or several. */
+struct cache_work {
+    uint32_t window, kind;
+    double amount;
+};
+/* weights[windows], about 1: with them the windows together do of each kind as much in proportion as the whole run,
+ * whole[kinds], as far as they can. Windows without work weigh 1. */
+void cache_work_weights(const struct cache_work *work, size_t count, const double *whole, size_t kinds, double *weights,
+                        size_t windows);
+/* After the last one, before the next function: each window weighs so many times what it was told. */
+void cache_windows_weigh(struct cache *c, const double *weights);
 /* After the last one: so that all windows together stand for so many references, and what a cell missed counts
  * factor[cell] times, as often as windows have too little of its code; of those from `count` on once. */
 void cache_windows_stand_for(struct cache *c, double references, const double *factor, size_t count);
@@ -223,8 +242,11 @@ struct cache_estimate cache_estimate(const struct cache *c, unsigned level);
 struct cache_estimate cache_estimate_cell(const struct cache *c, unsigned level, uint32_t cell);
 /* Of several cells together. */
 struct cache_estimate cache_estimate_cells(const struct cache *c, unsigned level, const uint32_t *cells, size_t count);
-/* Adds `factor` times what the cell missed in each window of all that these stand for, with mu of what is unknown. */
-void cache_windows_add(const struct cache *c, unsigned level, uint32_t cell, double factor, double *of_windows);
+/* What of the unknown misses is told: the part that is thought to miss; none; all. */
+enum cache_reading { CACHE_LIKELY, CACHE_LEAST, CACHE_MOST, CACHE_READINGS };
+/* Adds `factor` times what the cell missed in each window of all that these stand for. */
+void cache_windows_add(const struct cache *c, unsigned level, uint32_t cell, enum cache_reading reading, double factor,
+                       double *of_windows);
 size_t cache_window_count(const struct cache *c);
 /* Half the width of the 95 % interval of the sum of such figures, whose mean is 0. */
 double cache_windows_error(const struct cache *c, const double *of_windows);

@@ -5,7 +5,7 @@
 #include <assert.h>
 #include <stdlib.h>
 
-enum { LINES_FIRST = 1 << 8 };
+enum { LINES_FIRST = 1 << 8, LOG_FIRST = 1 << 10, PLACES_LEFT = 1 << 16 };
 
 struct causes *causes_new(uint64_t room, bool in_window)
 {
@@ -15,7 +15,11 @@ struct causes *causes_new(uint64_t room, bool in_window)
     k->cap = LINES_FIRST;
     k->of = xmalloc(k->cap * sizeof *k->of);
     k->stays = in_window ? xmalloc(k->cap * sizeof *k->stays) : NULL;
-    k->count = 1;
+    k->mask = LOG_FIRST - 1;
+    k->log = xmalloc(LOG_FIRST * sizeof *k->log);
+    k->live = xmalloc(LOG_FIRST / 64 * sizeof *k->live);
+    k->newest = UINT32_MAX - PLACES_LEFT; /* so that they begin anew in each run that is not short, and in tests */
+    k->oldest = k->newest + 1;
     return k;
 }
 
@@ -26,42 +30,75 @@ void causes_free(struct causes *k)
     numbers_fini(&k->numbers);
     free(k->of);
     free(k->stays);
+    free(k->log);
+    free(k->live);
     free(k);
 }
 
-static void grow(struct causes *k)
+static void *more(void *p, uint64_t before, uint64_t now)
 {
-    k->cap *= 2;
-    k->of = xrealloc(k->of, k->cap * sizeof *k->of);
-    if (k->stays)
-        k->stays = xrealloc(k->stays, k->cap * sizeof *k->stays);
+    char *grown = xrealloc(p, now);
+    memset(grown + before, 0, now - before);
+    return grown;
 }
 
-uint32_t causes_new_number(struct causes *k)
+void causes_grow(struct causes *k, uint32_t x)
 {
-    if (k->count == k->cap)
-        grow(k);
-    uint32_t x = (uint32_t)k->count++;
-    assert(k->count <= UINT32_MAX);
-    k->of[x] = (struct causes_line){x, x, 0};
+    uint64_t before = k->cap;
+    while (k->cap <= x)
+        k->cap *= 2;
+    k->of = more(k->of, before * sizeof *k->of, k->cap * sizeof *k->of);
     if (k->stays)
-        k->stays[x] = (struct causes_stay){.used = 0};
-    return x;
+        k->stays = more(k->stays, before * sizeof *k->stays, k->cap * sizeof *k->stays);
+}
+
+/* Places begin at 1 again. */
+static void forget_places(struct causes *k)
+{
+    for (uint64_t x = 0; x < k->cap; x++)
+        if (!causes_holds(k, (uint32_t)x))
+            k->of[x].place = 0;
+}
+
+/* The lines of the shadow one behind the other, at the log's end; in a longer log if they are many. */
+void causes_tidy(struct causes *k)
+{
+    uint64_t room = k->mask + 1ull, last = k->newest;
+    while (room / 4 < k->held)
+        room *= 2;
+    assert(room <= UINT32_MAX / 4);
+    uint32_t mask = (uint32_t)room - 1, *log = xmalloc(room * sizeof *log);
+    uint64_t *live = xmalloc(room / 64 * sizeof *live);
+    bool begins_anew = last + 2 * room >= UINT32_MAX;
+    if (begins_anew)
+        forget_places(k);
+    uint32_t newest = begins_anew ? 0 : k->newest, first = newest + 1, at = k->oldest;
+    for (uint64_t n = 0; n < k->held; n++, at++) {
+        at = causes_next_live(k, at);
+        uint32_t x = k->log[at & k->mask];
+        k->of[x].place = ++newest;
+        log[newest & mask] = x;
+        live[(newest & mask) / 64] |= 1ull << newest % 64;
+    }
+    free(k->log);
+    free(k->live);
+    k->log = log;
+    k->live = live;
+    k->mask = mask;
+    k->newest = newest;
+    k->oldest = first;
 }
 
 bool causes_drop(struct causes *k, uint32_t x)
 {
-    struct causes_line *n = k->of;
-    if (n[x].newer == x)
+    uint32_t place = k->of[x].place;
+    if (!causes_holds(k, x))
         return false;
-    n[n[x].newer].older = n[x].older;
-    n[n[x].older].newer = n[x].newer;
-    n[x].newer = n[x].older = x;
+    k->of[x].place = 0;
     k->held--;
+    causes_leave(k, place);
     return true;
 }
-
-void causes_drop_oldest(struct causes *k) { causes_drop(k, k->of[0].newer); }
 
 enum cache_cause causes_of_miss(const struct causes *k, uint32_t x, bool in_shadow, uint32_t *by)
 {

@@ -5,7 +5,8 @@
  * Each thread has its own of a private level; cells are counted for all threads together, in a tally.
  *
  * Each line that the level was ever asked for has a number, which stands beside it while it is in the level: so neither
- * what hits nor what is evicted has to be looked for. The shadow is a list of such lines, the last used first.
+ * what hits nor what is evicted has to be looked for. The shadow is a log of uses, in a ring, in which a bit says of
+ * each place whether its line was used again since, or taken out: a use touches nothing of other lines.
  */
 #ifndef MTOOL_CACHE_CAUSES_H
 #define MTOOL_CACHE_CAUSES_H
@@ -22,10 +23,10 @@ enum note_how {
     NOTE_HOW_BITS = 3
 };
 
-struct causes_line {       /* 0: the ends of the shadow's list */
-    uint32_t newer, older; /* itself: it is not in the shadow */
-    uint32_t left;         /* cell << NOTE_HOW_BITS | enum note_how; in a window, of a line that is there, whose
-                              reference brought it */
+struct causes_line {
+    uint32_t place; /* of its last use in the log; before `oldest`: it is not in the shadow */
+    uint32_t left;  /* cell << NOTE_HOW_BITS | enum note_how; in a window, of a line that is there, whose reference
+                       brought it */
 };
 struct causes_stay { /* of a line, in a window: times of its last use, and of when it came for a known miss */
     uint32_t used, came;
@@ -34,48 +35,77 @@ struct causes_stay { /* of a line, in a window: times of its last use, and of wh
 
 struct causes {
     struct numbers numbers;
-    struct causes_line *of;    /* by number */
+    struct causes_line *of;    /* [cap] by number */
     struct causes_stay *stays; /* likewise; NULL but for windows */
-    uint64_t count, cap;       /* of numbers, with 0 */
-    uint64_t held, room;       /* lines of the shadow: now, at most */
-    uint32_t clock;            /* a use each; only differences count */
+    uint64_t cap;
+    uint64_t held, room;     /* lines of the shadow: now, at most */
+    uint32_t newest, oldest; /* places in the log of the last use, and of the line that goes next */
+    uint32_t *log;           /* [mask + 1] lines, by the low bits of places */
+    uint64_t *live;          /* a bit each, of those from `oldest` to `newest`: its line's last use, and it is there */
+    uint32_t mask;
+    uint32_t clock; /* a use each; only differences count */
 };
 
 struct causes *causes_new(uint64_t room, bool in_window);
 void causes_free(struct causes *k);
-uint32_t causes_new_number(struct causes *k);
+void causes_grow(struct causes *k, uint32_t x); /* so that number x has what is kept of a line */
+void causes_tidy(struct causes *k);             /* room in the log; places change */
 
 /* Of a line that the level is asked for. */
 static inline uint32_t causes_number(struct causes *k, uint64_t line)
 {
-    uint32_t *x = numbers_at(&k->numbers, line);
-    return *x ? *x : (*x = causes_new_number(k));
+    uint32_t x = numbers_of(&k->numbers, line);
+    if (x >= k->cap)
+        causes_grow(k, x);
+    return x;
 }
 
-static inline bool causes_holds(const struct causes *k, uint32_t x) { return k->of[x].newer != x; }
-void causes_drop_oldest(struct causes *k);
+static inline bool causes_holds(const struct causes *k, uint32_t x) { return k->of[x].place >= k->oldest; }
+
+/* The first place from there on that lives; there is one. */
+static inline uint32_t causes_next_live(const struct causes *k, uint32_t place)
+{
+    uint32_t bit = place & k->mask, word = bit / 64;
+    uint64_t bits = k->live[word] >> bit % 64;
+    if (bits)
+        return place + (uint32_t)__builtin_ctzll(bits);
+    place += 64 - bit % 64;
+    for (;;) {
+        word = (place & k->mask) / 64;
+        if (k->live[word])
+            return place + (uint32_t)__builtin_ctzll(k->live[word]);
+        place += 64;
+    }
+}
+
+static inline void causes_leave(struct causes *k, uint32_t place)
+{
+    k->live[(place & k->mask) / 64] &= ~(1ull << place % 64);
+    if (place == k->oldest)
+        k->oldest = k->held ? causes_next_live(k, place + 1) : k->newest + 1;
+}
 
 /* A use of a line; the shadow, if it lacks it, takes it in if `enters`. Whether it was in the shadow. */
 static inline bool causes_use(struct causes *k, uint32_t x, bool enters)
 {
-    struct causes_line *n = k->of, was = n[x];
-    bool was_there = was.newer != x;
+    bool was_there = causes_holds(k, x);
     k->clock++;
     if (!was_there && !enters)
         return false;
     if (k->stays)
         k->stays[x].used = k->clock;
-    uint32_t second = n[0].older;
-    if (second == x)
+    if (was_there && k->of[x].place == k->newest)
         return true;
-    n[was.newer].older = was.older;
-    n[was.older].newer = was.newer;
-    n[x].newer = 0;
-    n[x].older = second;
-    n[second].newer = x;
-    n[0].older = x;
-    if (!was_there && ++k->held > k->room)
-        causes_drop_oldest(k);
+    if (k->newest - k->oldest == k->mask)
+        causes_tidy(k);
+    uint32_t was = k->of[x].place, place = ++k->newest;
+    k->of[x].place = place;
+    k->log[place & k->mask] = x;
+    k->live[(place & k->mask) / 64] |= 1ull << place % 64;
+    if (was_there)
+        causes_leave(k, was);
+    else if (++k->held > k->room)
+        k->held--, causes_leave(k, k->oldest);
     return was_there;
 }
 

@@ -101,8 +101,18 @@ static struct block *block_of(struct coherence *k, uint64_t number)
     return at ? &k->blocks.data[at - 1] : NULL;
 }
 
-static struct block *add_block(struct coherence *k, uint64_t number)
+static void tell(struct cache_lost *lost, uint64_t *bits, uint64_t number)
 {
+    uint64_t n = number % (1u << CACHE_LOST_BITS), bit = 1ull << n % 64;
+    if (!(__atomic_fetch_or(&bits[n / 64], bit, __ATOMIC_RELAXED) & bit))
+        __atomic_fetch_add(&lost->changes, 1, __ATOMIC_RELEASE);
+}
+
+void cache_tell_lost(struct cache *c, struct cache_lost *lost) { c->lost = lost; }
+
+static struct block *add_block(const struct cache *c, uint64_t number)
+{
+    struct coherence *k = c->coherence;
     struct block fresh = {.number = number, .loss = NONE};
     uint32_t at = lost_number(k, number);
     if (at)
@@ -111,6 +121,8 @@ static struct block *add_block(struct coherence *k, uint64_t number)
     k->filter.bits[h / 64] |= 1ull << h % 64;
     VEC_PUSH(&k->blocks, fresh);
     stretch_of(k, number)->lost[number % STRETCH] = (uint32_t)k->blocks.len;
+    if (c->lost)
+        tell(c->lost, c->lost->lost, number);
     return &k->blocks.data[k->blocks.len - 1];
 }
 
@@ -254,6 +266,8 @@ enum cache_cause coherence_judge(struct cache *c, int at, uint64_t line, const s
         b->true_misses += is_true;
         b->false_misses += !is_true;
         count_sides(k, b, lost, v);
+        if (c->lost)
+            tell(c->lost, c->lost->missed, number);
     }
     if (!is_true)
         add_pending(k, lost, &(struct pending){line, NONE, v->cell, (uint8_t)at, (uint8_t)v->kind});
@@ -327,7 +341,7 @@ static void take(struct cache *c, unsigned thread, uint64_t block, const struct 
     if (dirty)
         hierarchy_write_back(c, k->outer, block << k->shift, thread);
     if (lost)
-        note_loss(k, add_block(k, block), thread, v);
+        note_loss(k, add_block(c, block), thread, v);
 }
 
 static void write_block(struct cache *c, uint64_t block, const struct visit *v)
@@ -412,8 +426,8 @@ static void own_shadow(struct coherence *k, const struct causes *of, unsigned mo
 {
     const struct numbers *n = &of->numbers;
     for (uint64_t i = 0; i <= n->mask; i++)
-        for (uint64_t line = 0; n->slots[i].key && line < 1u << NUMBERS_PAGE_SHIFT; line++)
-            if (n->slots[i].of[line] && causes_holds(of, n->slots[i].of[line]))
+        for (uint32_t line = 0; n->slots[i].key && line < NUMBERS_PAGE; line++)
+            if (n->slots[i].first + line < of->cap && causes_holds(of, n->slots[i].first + line))
                 own(k, ((n->slots[i].key - 1) << NUMBERS_PAGE_SHIFT | line) >> more, thread);
 }
 

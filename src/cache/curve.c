@@ -8,16 +8,6 @@
 
 uint64_t curve_size_lines(const struct cache_curve *k, unsigned size) { return (k->least << size) >> k->shift; }
 
-uint32_t curve_number(struct cache_curve *k, uint64_t line)
-{
-    uint32_t *x = numbers_at(&k->numbers, line);
-    if (!*x) {
-        *x = ++k->lines;
-        assert(k->lines < UINT32_MAX);
-    }
-    return *x;
-}
-
 void curve_make_counts(struct cache_curve *k, uint32_t cell)
 {
     while (k->counts_of.len <= cell)
@@ -34,7 +24,7 @@ static void run_one(struct cache_curve *k, const struct cache_ref *r)
     unsigned farthest = 0;
     uint64_t last = (r->address + r->bytes - 1) >> k->shift;
     for (uint64_t line = r->address >> k->shift; line <= last; line++) {
-        unsigned group = stack_use(&k->stack, curve_number(k, line));
+        unsigned group = stack_use(&k->stack, numbers_of(&k->numbers, line));
         farthest = group > farthest ? group : farthest;
     }
     curve_count(k, farthest, r->cell);
@@ -44,9 +34,10 @@ void cache_curve_run(struct cache_curve *k, const struct cache_ref *refs, size_t
 {
     for (const struct cache_ref *r = refs; r < refs + count; r++)
         if (r->kind == CACHE_USE)
-            stack_use(&k->stack, curve_number(k, r->address >> k->shift));
+            stack_use(&k->stack, numbers_of(&k->numbers, r->address >> k->shift));
         else if (r->kind != CACHE_FETCH)
             run_one(k, r);
+    k->lines = (uint32_t)k->stack.held;
 }
 
 /* ---- made and read ---- */

@@ -14,7 +14,7 @@ _Static_assert((int)CACHE_CURVE_SIZES_MAX <= (int)STACK_SIZES_MAX, "a size of th
 struct cache_curve {
     struct stack stack; /* its own; unused while another one keeps the order */
     struct numbers numbers;
-    uint32_t lines; /* numbered so far */
+    uint32_t lines; /* reached so far */
     unsigned shift, sizes;
     uint64_t least;                          /* bytes of the smallest size */
     uint64_t met[CACHE_CURVE_SIZES_MAX + 1]; /* [i]: references that hit in the i-th size, in no smaller one */
@@ -25,7 +25,6 @@ struct cache_curve {
 
 void curve_make_counts(struct cache_curve *k, uint32_t cell);
 uint64_t curve_size_lines(const struct cache_curve *k, unsigned size); /* that it holds */
-uint32_t curve_number(struct cache_curve *k, uint64_t line);           /* of a line, for its own stack */
 
 /* A reference of the cell found its farthest line in the so-many-th size, and in no smaller one. */
 static inline void curve_count(struct cache_curve *k, unsigned farthest, uint32_t cell)

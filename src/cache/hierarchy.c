@@ -426,7 +426,7 @@ static void run_near(struct cache *c, const struct cache_ref *refs, size_t count
             run_ref(c, &refs[i], false, false);
 }
 
-/* Blocks of references, of which one runs while for the next three is fetched what they need. */
+/* Blocks of references, of which one runs while for the next two is fetched what they need. */
 static void run_far(struct cache *c, const struct cache_ref *refs, size_t count)
 {
     struct ahead ring[AHEAD_STEPS + 1] = {{.count = 0}};

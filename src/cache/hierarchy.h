@@ -63,6 +63,7 @@ struct cache {
     bool in_window;
     struct cache_windows windows;
     struct cache_sets sets;
+    struct cache_lost *lost;     /* NULL: nobody wants it */
     struct coherence *coherence; /* NULL before the second thread, and where no level is coherent */
     struct plain *plain;         /* NULL: the levels are not plain, or what came was not */
     struct cache_curve *curve;   /* NULL: none is carried */
@@ -93,7 +94,7 @@ void hierarchy_empty(struct cache *c); /* all caches, as if nothing had been; wh
 
 /* ---- ahead.c: fetches what references that will miss need, some time before ---- */
 
-enum { AHEAD_BLOCK = 16, AHEAD_STEPS = 3 };
+enum { AHEAD_BLOCK = 16, AHEAD_STEPS = 2 };
 
 struct ahead {
     const struct cache_ref *misses[AHEAD_BLOCK];

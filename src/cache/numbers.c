@@ -2,6 +2,7 @@
  * Pages of numbers: open addressing, at most half full. */
 #include "cache/numbers.h"
 
+#include <assert.h>
 #include <stdlib.h>
 
 enum { SLOTS_FIRST = 256 };
@@ -11,18 +12,14 @@ void numbers_init(struct numbers *n)
     memset(n, 0, sizeof *n);
     n->mask = SLOTS_FIRST - 1;
     n->slots = xmalloc(SLOTS_FIRST * sizeof *n->slots);
-    n->arena = arena_new();
+    n->count = NUMBERS_PAGE;
 }
 
-void numbers_fini(struct numbers *n)
-{
-    free(n->slots);
-    arena_free(n->arena);
-}
+void numbers_fini(struct numbers *n) { free(n->slots); }
 
 static struct numbers_page *slot_of(const struct numbers *n, uint64_t page)
 {
-    uint64_t at = numbers_place(n, page);
+    uint64_t at = (page * 0x9e3779b97f4a7c15u) >> 20 & n->mask;
     while (n->slots[at].key && n->slots[at].key != page + 1)
         at = (at + 1) & n->mask;
     return &n->slots[at];
@@ -40,15 +37,16 @@ static void grow(struct numbers *n)
     free(old);
 }
 
-uint32_t *numbers_page(struct numbers *n, uint64_t page)
+uint32_t numbers_find(struct numbers *n, uint64_t page)
 {
-    if (2 * n->pages > n->mask)
+    if (n->count / (NUMBERS_PAGE / 2) > n->mask)
         grow(n);
     struct numbers_page *slot = slot_of(n, page);
     if (!slot->key) {
-        *slot = (struct numbers_page){page + 1, ARENA_ARRAY(n->arena, uint32_t, 1u << NUMBERS_PAGE_SHIFT)};
-        n->pages++;
+        assert(n->count < UINT32_MAX / 2);
+        *slot = (struct numbers_page){page + 1, n->count};
+        n->count += NUMBERS_PAGE;
     }
     n->recent[page % NUMBERS_RECENT] = *slot;
-    return slot->of;
+    return slot->first;
 }

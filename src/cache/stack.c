@@ -24,15 +24,27 @@ void stack_init(struct stack *k, const uint64_t *lines, unsigned sizes)
     }
     k->cap = LINES_FIRST;
     k->of = xmalloc(k->cap * sizeof *k->of);
+    k->is_own = true;
     k->room = ROOM_FIRST;
     k->log = xmalloc(k->room * sizeof *k->log);
     k->live = xmalloc(k->room / 64 * sizeof *k->live);
     none_used_again(k);
 }
 
+void stack_place_in(struct stack *k, uint32_t *of, unsigned spread)
+{
+    if (k->is_own)
+        free(k->of);
+    k->is_own = false;
+    k->of = of;
+    k->spread = spread;
+    k->cap = UINT64_MAX;
+}
+
 void stack_fini(struct stack *k)
 {
-    free(k->of);
+    if (k->is_own)
+        free(k->of);
     free(k->log);
     free(k->live);
 }
@@ -75,9 +87,9 @@ static void move_up(struct stack *k)
             uint32_t at = word * 64 + (uint32_t)__builtin_ctzll(bits);
             if (at > k->newest)
                 break;
-            __builtin_prefetch(&k->of[k->log[min_u64(at + AHEAD, k->newest)]], 1);
+            __builtin_prefetch(&k->of[(uint64_t)k->log[min_u64(at + AHEAD, k->newest)] << k->spread], 1);
             k->log[++to] = k->log[at];
-            k->of[k->log[to]] = to;
+            k->of[(uint64_t)k->log[to] << k->spread] = to;
         }
     assert(to == k->held);
     k->newest = to;

@@ -15,7 +15,9 @@
 enum { STACK_SIZES_MAX = 22 };
 
 struct stack {
-    uint32_t *of;          /* [cap] by line: its place in the log; 0: it was never used */
+    uint32_t *of; /* [x << spread] of line x: its place in the log; 0: it was never used */
+    unsigned spread;
+    bool is_own;           /* of: [cap], not the caller's */
     uint32_t *log;         /* [room] lines; from place 1 on */
     uint64_t *live;        /* [room / 64] a bit each; set of places to come, too */
     uint32_t room, newest; /* places; the last one */
@@ -27,6 +29,8 @@ struct stack {
 
 /* Lines that each size holds, ascending; of equal ones only 0. */
 void stack_init(struct stack *k, const uint64_t *lines, unsigned sizes);
+/* From now on, and before the first use, places stand where the caller has them, for all lines that will come. */
+void stack_place_in(struct stack *k, uint32_t *of, unsigned spread);
 void stack_fini(struct stack *k);
 void stack_grow(struct stack *k, uint32_t x); /* so that x has a place */
 void stack_tidy(struct stack *k);             /* room in the log */
@@ -39,7 +43,7 @@ size_t stack_lines(const struct stack *k, uint32_t from, uint32_t *out);
 static inline void stack_append(struct stack *k, uint32_t x)
 {
     uint32_t place = ++k->newest;
-    k->of[x] = place;
+    k->of[(uint64_t)x << k->spread] = place;
     k->log[place] = x;
 }
 
@@ -50,7 +54,7 @@ static inline unsigned stack_use(struct stack *k, uint32_t x)
         stack_grow(k, x);
     if (k->newest + 1 == k->room)
         stack_tidy(k);
-    uint32_t was = k->of[x];
+    uint32_t was = k->of[(uint64_t)x << k->spread];
     if (was == k->newest && was)
         return k->first;
     stack_append(k, x);

@@ -177,11 +177,24 @@ void data_release(struct data *d, unsigned layer, uint64_t address)
         erase(d, block);
 }
 
+/* realloc of a large block moves its mapping, and the block with it. */
+static bool has_moved(struct data *d, unsigned layer, uint64_t address)
+{
+    struct data_moved *m = &d->own->moved;
+    bool is_there = address - m->from < m->bytes && beginning_at(d, layer, address - m->from + m->to);
+    m->bytes = 0;
+    return is_there;
+}
+
 void data_reallocate(struct data *d, unsigned layer, uint64_t asked, uint64_t old, uint64_t address, uint64_t bytes,
                      const uint64_t *path, size_t depth)
 {
     if (!address && bytes)
         return; /* refused: all is as it was */
+    if (has_moved(d, layer, old)) {
+        old += d->own->moved.to - d->own->moved.from;
+        asked = d->own->now;
+    }
     uint32_t block = block_given_back(d, layer, asked, old);
     if (!block && address)
         data_allocate(d, layer, address, bytes, path, depth);
@@ -275,15 +288,47 @@ void data_unmap(struct data *d, uint64_t address, uint64_t bytes)
     cut_met(d, address, end, DATA_LAYER_MAPPING);
 }
 
-void data_remap(struct data *d, uint64_t old, uint64_t address, uint64_t bytes)
+struct upon {
+    uint32_t object;
+    uint64_t start, bytes;
+};
+typedef VEC(struct upon) upon_vec;
+
+/* What begins in [lo, hi) upon the mapping, of what was met, undermost first; it is taken away. */
+static void take_upon(struct data *d, uint64_t lo, uint64_t hi, upon_vec *out)
 {
-    uint32_t block = beginning_at(d, DATA_LAYER_MAPPING, old);
-    if (!block)
+    for (size_t i = 0; i < d->own->met.len; i++) {
+        uint32_t chain[DATA_DEPTH_MAX], n = 0;
+        for (uint32_t b = d->own->met.data[i]; b && n < DATA_DEPTH_MAX; b = data_block_under(d, b))
+            if (layer_of(d, b) > DATA_LAYER_MAPPING && d->blocks[b].bytes && d->blocks[b].start - lo < hi - lo)
+                chain[n++] = b;
+        while (n-- > 0) {
+            const struct data_block *b = &d->blocks[chain[n]];
+            VEC_PUSH(out, ((struct upon){b->object, b->start, b->bytes}));
+            drop(d, chain[n]);
+        }
+    }
+}
+
+void data_remap(struct data *d, uint64_t old, uint64_t old_bytes, uint64_t address, uint64_t bytes)
+{
+    uint32_t block = mapping_at(d, old);
+    if (!block || old_bytes > ADDRESSES - old)
         return;
-    struct data_block b = d->blocks[block];
     struct data_object *o = object_of(d, block);
-    data_unmap(d, b.start, b.bytes);
+    upon_vec upon = {0};
+    data_paint(d, old, old + old_bytes, 0, 0);
+    take_upon(d, old, old + old_bytes, &upon);
+    cut_met(d, old, old + old_bytes, DATA_LAYER_MAPPING);
     data_unmap(d, address, bytes);
     if (data_lay_block(d, o, address, bytes))
-        o->bytes += bytes > b.bytes ? bytes - b.bytes : 0;
+        o->bytes += bytes > old_bytes ? bytes - old_bytes : 0;
+    for (size_t i = 0; i < upon.len; i++) {
+        uint64_t at = upon.data[i].start - old;
+        if (at < bytes)
+            data_lay_block(d, d->own->objects.data[upon.data[i].object], address + at,
+                           min_u64(upon.data[i].bytes, bytes - at));
+    }
+    d->own->moved = (struct data_moved){old, old_bytes, address};
+    VEC_FREE(&upon);
 }

@@ -40,16 +40,14 @@ const char *data_watched_name(size_t nth) { return known[nth].name; }
 bool data_watched_returns(size_t nth) { return known[nth].effect != TAKES_0 && known[nth].effect != UNMAPS; }
 bool data_watched_gives(size_t nth) { return known[nth].effect < TAKES_0; }
 bool data_watched_stores(size_t nth) { return known[nth].effect == STORES_2; }
-bool data_watched_takes_several(size_t nth) { return known[nth].effect != TAKES_0; }
+bool data_watched_takes_several(size_t nth) { return known[nth].effect != TAKES_0 && known[nth].effect != GIVES_0; }
 
-enum { PENDING_MAX = 32, PATHS_MAX = 1 << 16, FAR_MAX = 1024, NEAR_MANY = 1024 };
+enum { PENDING_MAX = 32, PATHS_MAX = UINT16_MAX, FAR_MAX = 1024, NEAR_MANY = 1024 };
 struct known_path {
     uint32_t depth;
     uint64_t path[DATA_PATH_MAX];
-    bool by_rbp;
-    uint64_t rbp;
-    uint32_t are_count, lead_count;
-    const struct data_path_word *are, *lead;
+    uint32_t count;
+    const struct data_path_word *words;
     struct data_object *object; /* of the blocks that came by it last; NULL: none did */
     uint8_t layer;              /* of that */
 };
@@ -258,7 +256,8 @@ static void do_at_return(struct data_calls *c, const struct pending *p, const st
         break;
     case REMAPS:
         if (value < (uint64_t)-4096)
-            data_remap(c->d, p->call.arguments[0], value, ALIGN_UP(p->call.arguments[2], 4096));
+            data_remap(c->d, p->call.arguments[0], ALIGN_UP(p->call.arguments[1], 4096), value,
+                       ALIGN_UP(p->call.arguments[2], 4096));
         break;
     case BREAKS:
         if (!(value & UINT32_MAX) && p->call.arguments[0])
@@ -293,6 +292,12 @@ static void do_at_entrance(struct data_calls *c, struct thread *t, const struct 
 
 /* ---- entrances and returns ---- */
 
+static void set_time(struct data_calls *c, const struct data_call *call)
+{
+    if (call->time)
+        data_set_time(c->d, call->time);
+}
+
 static void forget_left(struct data_calls *c, struct thread *t, const struct data_call *now)
 {
     while (t->count && (!now->open || t->pending[t->count - 1].call.stack < now->open)) {
@@ -322,10 +327,11 @@ static struct pending *innermost_at(struct thread *t, uint64_t stack)
 
 /* ---- paths ---- */
 
-static uint64_t mix_words(uint64_t h, const struct data_path_word *words, uint32_t count)
+static uint64_t hash_words(const struct data_path_word *words, uint32_t count)
 {
+    uint64_t h = count;
     for (uint32_t i = 0; i < count; i++) {
-        h = (h ^ words[i].offset) * 0xff51afd7ed558ccdu;
+        h = (h ^ ((uint64_t)words[i].kind << 32 | words[i].offset)) * 0xff51afd7ed558ccdu;
         h = (h ^ h >> 32 ^ words[i].value) * 0xc4ceb9fe1a85ec53u;
         h ^= h >> 29;
     }
@@ -334,9 +340,7 @@ static uint64_t mix_words(uint64_t h, const struct data_path_word *words, uint32
 
 static bool are_same(const struct known_path *a, const struct data_path *b)
 {
-    return a->are_count == b->are_count && a->lead_count == b->lead_count && a->by_rbp == b->by_rbp &&
-           (!a->by_rbp || a->rbp == b->rbp) && memcmp(a->are, b->are, a->are_count * sizeof *a->are) == 0 &&
-           memcmp(a->lead, b->lead, a->lead_count * sizeof *a->lead) == 0;
+    return a->count == b->count && memcmp(a->words, b->words, a->count * sizeof *a->words) == 0;
 }
 
 static const struct data_path_word *keep(struct data_calls *c, const struct data_path_word *words, uint32_t count)
@@ -350,8 +354,8 @@ static const struct data_path_word *keep(struct data_calls *c, const struct data
 static const struct data_path *number_path(struct data_calls *c, struct thread *t, const struct pending *p)
 {
     struct data_path *by = &c->seen;
-    uint64_t number, h = mix_words(by->by_rbp ? by->rbp : 1, by->are, by->are_count);
-    for (h = mix_words(h, by->lead, by->lead_count); map_get(&t->by_words, h, &number); h++)
+    uint64_t number, h = hash_words(by->words, by->count);
+    for (; map_get(&t->by_words, h, &number); h++)
         if (are_same(t->paths.data[number - 1], by)) {
             by->number = (uint32_t)number;
             by->is_new = false;
@@ -360,13 +364,7 @@ static const struct data_path *number_path(struct data_calls *c, struct thread *
     if (t->paths.len == PATHS_MAX)
         return NULL;
     struct known_path *known_path = ARENA_NEW(c->arena, struct known_path);
-    *known_path = (struct known_path){.depth = p->depth,
-                                      .by_rbp = by->by_rbp,
-                                      .rbp = by->rbp,
-                                      .are_count = by->are_count,
-                                      .lead_count = by->lead_count,
-                                      .are = keep(c, by->are, by->are_count),
-                                      .lead = keep(c, by->lead, by->lead_count)};
+    *known_path = (struct known_path){.depth = p->depth, .count = by->count, .words = keep(c, by->words, by->count)};
     memcpy(known_path->path, p->path, p->depth * sizeof *p->path);
     VEC_PUSH(&t->paths, known_path);
     t->far_count += by->is_far;
@@ -376,20 +374,25 @@ static const struct data_path *number_path(struct data_calls *c, struct thread *
     return by;
 }
 
+/* By its number; without one it has none. */
+static bool take_path(const struct thread *t, struct pending *p, uint32_t number)
+{
+    bool is_known = number && number <= t->paths.len;
+    p->known = is_known ? t->paths.data[number - 1] : NULL;
+    p->path = is_known ? p->known->path : p->own;
+    p->depth = is_known ? p->known->depth : 0;
+    return is_known;
+}
+
 /* Where a copy is shorter than usual, the same words may lead farther another time. */
 static const struct data_path *find_path(struct data_calls *c, struct thread *t, struct pending *p,
                                          const struct data_call *call)
 {
     struct walk_stack s = {call->stack, call->copy, call->copy_bytes};
-    if (call->path && call->path <= t->paths.len) {
-        p->known = t->paths.data[call->path - 1];
-        p->path = p->known->path;
-        p->depth = p->known->depth;
+    if (take_path(t, p, call->path))
         return NULL;
-    }
-    p->known = NULL;
-    p->path = p->own;
-    p->depth = (uint32_t)walk_path(c->walk, &s, call->frame, t->far_count < FAR_MAX, p->own, &c->seen);
+    c->seen.is_settled = t->far_count >= FAR_MAX;
+    p->depth = (uint32_t)walk_path(c->walk, &s, call->frame, !c->seen.is_settled, p->own, &c->seen);
     t->near_count = c->seen.is_far ? 0 : t->near_count + 1;
     uint32_t enough = c->seen.is_far && c->seen.is_cut ? DATA_COPY_BYTES : DATA_NEAR_BYTES;
     return p->depth && call->copy_bytes >= enough ? number_path(c, t, p) : NULL;
@@ -403,7 +406,7 @@ const struct data_path *data_entered(struct data_calls *c, const struct data_cal
     struct pending *same, *p;
     enum effect effect;
     uint8_t layer;
-    data_set_time(c->d, call->time);
+    set_time(c, call);
     see_stack(c, t, call->stack);
     forget_left(c, t, call);
     if (!effect_of(c, call->function, &effect, &layer))
@@ -436,7 +439,7 @@ static void end_call(struct data_calls *c, struct thread *t, const struct data_c
     struct pending *p = &t->pending[--t->count];
     struct pending *outer = t->count ? p - 1 : NULL;
     uint64_t value = left->arguments[0];
-    data_set_time(c->d, left->time);
+    set_time(c, left);
     if (!value || value != p->given)
         do_at_return(c, p, left);
     if (outer && outer->layer == p->layer)
@@ -463,6 +466,24 @@ void data_left(struct data_calls *c, const struct data_call *call)
     forget_left(c, t, call);
     if (innermost_at(t, call->stack))
         end_call(c, t, call);
+}
+
+void data_gave(struct data_calls *c, const struct data_call *call, uint64_t address)
+{
+    struct thread *t = thread_of(c, call->thread);
+    struct pending p;
+    set_time(c, call);
+    see_stack(c, t, call->stack);
+    forget_left(c, t, call);
+    c->given.address = 0;
+    if (!effect_of(c, call->function, &p.effect, &p.layer) || (p.effect != GIVES_0 && p.effect != GIVES_OWN))
+        return;
+    p.call = *call;
+    take_path(t, &p, call->path);
+    allocate(c, &p, address);
+    struct pending *outer = t->count ? &t->pending[t->count - 1] : NULL;
+    if (outer && outer->layer == p.layer)
+        outer->given = address;
 }
 
 const struct data_given *data_given(const struct data_calls *c) { return c->given.address ? &c->given : NULL; }

@@ -122,6 +122,19 @@ static inline const struct data_block *data_block_at(const struct data *d, uint6
     return b;
 }
 
+/* Fetches what the look-up of an address goes through last: what its granule says; when that is there, the block. */
+__attribute__((always_inline)) static inline void data_fetch_granule(const struct data *d, uint64_t address)
+{
+    uintptr_t e = address >> 47 ? 0 : d->root[address >> DATA_CHUNK];
+    const struct data_chunk *c = (const struct data_chunk *)(e - 1);
+    if (e & 1 && c->granule)
+        __builtin_prefetch(&c->granule[address >> DATA_GRANULE & ((1u << (DATA_CHUNK - DATA_GRANULE)) - 1)]);
+}
+__attribute__((always_inline)) static inline void data_fetch_block(const struct data *d, uint64_t address)
+{
+    __builtin_prefetch(&d->blocks[data_entry_at(d, address)]);
+}
+
 /* Whether a block of that number and serial is still what data_block_at says of the address. Where it is not, that may
  * say the same all the same. */
 static inline bool data_block_still_holds(const struct data *d, uint32_t block, uint32_t serial, uint64_t address)
@@ -193,8 +206,8 @@ void data_map(struct data *d, const struct data_map *m);
 void data_unmap(struct data *d, uint64_t address, uint64_t bytes);
 /* The mapping that holds the address is a thread's stack; false: there is none. */
 bool data_see_stack(struct data *d, uint64_t address);
-/* The mapping that begins at `old` is now elsewhere, or longer or shorter. */
-void data_remap(struct data *d, uint64_t old, uint64_t address, uint64_t bytes);
+/* Bytes of a mapping are now elsewhere, with what lies upon them, or are more or fewer. */
+void data_remap(struct data *d, uint64_t old, uint64_t old_bytes, uint64_t address, uint64_t bytes);
 
 /* ---- calls.c: allocations as calls of functions that are watched ---- */
 
@@ -216,7 +229,7 @@ const char *data_watched_name(size_t nth);   /* one of them */
 bool data_watched_returns(size_t nth);       /* its return says something */
 bool data_watched_gives(size_t nth);         /* it is one of those that give memory of a heap */
 bool data_watched_stores(size_t nth);        /* and stores what it gives: its return needs the copy of the stack */
-bool data_watched_takes_several(size_t nth); /* its entrance says something by more than the first argument */
+bool data_watched_takes_several(size_t nth); /* its entrance says something by more arguments than the first */
 
 struct data_code {                                     /* code that runs in copies */
     uint64_t (*original)(void *ctx, uint64_t address); /* where an address of a copy is in the original; 0: is none of a
@@ -228,7 +241,7 @@ struct data_call { /* as the stream of references tells it: struct wire_call or 
     uint32_t function;     /* number among the watched: known ones first, then the caller's own */
     uint64_t arguments[5]; /* at the return [0] is what it returns */
     uint64_t frame, stack; /* rbp and rsp: where the return address is */
-    uint64_t time;
+    uint64_t time;         /* 0: as the call before */
     uint64_t open; /* the stack pointer of the thread's innermost call that is still under way; 0: there is none */
     uint32_t path; /* number of the path that it came by (struct data_path); 0: the copy says it */
     uint32_t copy_bytes;
@@ -238,21 +251,25 @@ struct data_calls; /* opaque */
 struct data_calls *data_calls_new(struct data *d, const struct data_code *code, const struct data_watched *own,
                                   size_t own_count);
 void data_calls_free(struct data_calls *c);
-/* A path, by the words of the stack that it was found out from: whoever enters a function of those that give with the
- * same words in the same places has come by the same path. */
+/* A path, by what it was found out from, in that order: whoever enters a function of those that give and finds the same
+ * has come by the same path. Where to look next hangs on what was found so far alone. */
+enum data_word_kind {
+    DATA_WORD_IS,       /* a word of the stack has that value */
+    DATA_WORD_LEADS,    /* it leads so far from the stack pointer */
+    DATA_WORD_RBP_LEADS /* likewise the register; offset 0 */
+};
 struct data_path_word {
-    uint64_t offset, value; /* from the stack pointer */
+    uint32_t kind, offset; /* enum data_word_kind; from the stack pointer */
+    uint64_t value;
 };
 struct data_path {
     uint32_t number; /* of the thread, from 1 */
     bool is_new;     /* else it is one that was told before */
-    bool by_rbp;     /* `rbp` leads so far from the stack pointer */
-    uint32_t bytes;  /* of the stack that were looked at */
-    uint64_t rbp;
-    uint32_t are_count, lead_count; /* words of that value; words that lead so far from the stack pointer */
-    struct data_path_word are[DATA_WALK_MAX + 1], lead[DATA_WALK_MAX + 1];
-    bool is_far; /* it was looked at beyond the near calls */
-    bool is_cut; /* and ended where the copy did, or a frame was not found */
+    bool is_settled; /* of paths that begin with its words and go on otherwise than known ones it is told */
+    uint32_t count;
+    struct data_path_word words[2 * (DATA_WALK_MAX + 1)]; /* the first one is the return address */
+    bool is_far;                                          /* it was looked at beyond the near calls */
+    bool is_cut;                                          /* and ended where the copy did, or a frame was not found */
 };
 /* The path, if the copy said it; NULL: it was known, or there is none. Until the next call. */
 const struct data_path *data_entered(struct data_calls *c, const struct data_call *call);
@@ -261,6 +278,9 @@ bool data_paths_are_near(const struct data_calls *c);
 /* The function goes on by a jump to code that may not tell when it returns. */
 void data_jumps(struct data_calls *c, const struct data_call *call);
 void data_left(struct data_calls *c, const struct data_call *call);
+/* One of those that give memory, by one argument, was entered by a known path and has returned `address`, with nothing
+ * told between. call->stack may be 0: not told. */
+void data_gave(struct data_calls *c, const struct data_call *call, uint64_t address);
 struct data_given { /* what the last call that was left gave of the heap */
     uint64_t address, bytes;
     const uint64_t *path;

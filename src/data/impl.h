@@ -55,6 +55,9 @@ struct data_tables {
     struct map by_frames, by_path, by_name; /* hashes -> object */
     struct map frames;                      /* return address -> frame */
     struct map fields;                      /* object -> data_fields, 0 none */
+    struct data_moved {
+        uint64_t from, bytes, to;
+    } moved; /* the mapping that moved last; bytes 0: it was asked for since */
     struct data_ended ended;
     struct data_files *files;
     struct data_lost lost;

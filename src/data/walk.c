@@ -127,21 +127,15 @@ static bool word_at(const struct walk_stack *s, uint64_t address, uint64_t *word
 /* Where rbp has its value from; NOT_KNOWN: its place on the stack is not in the copy. */
 enum { REGISTER = -1, NOT_KNOWN = -2 };
 
-static void goes_by_word(struct data_path *by, const struct walk_stack *s, uint64_t address, uint64_t value)
+static void goes_by(struct data_path *by, enum data_word_kind kind, uint64_t offset, uint64_t value)
 {
-    by->are[by->are_count++] = (struct data_path_word){address - s->at, value};
-    by->bytes = (uint32_t)max_u64(by->bytes, address - s->at + sizeof value);
+    by->words[by->count++] = (struct data_path_word){kind, (uint32_t)offset, value};
 }
 
 static void goes_by_rbp(struct data_path *by, const struct walk_stack *s, int64_t from, uint64_t rbp)
 {
-    if (from == REGISTER) {
-        by->by_rbp = true;
-        by->rbp = rbp - s->at;
-        return;
-    }
-    by->lead[by->lead_count++] = (struct data_path_word){(uint64_t)from, rbp - s->at};
-    by->bytes = (uint32_t)max_u64(by->bytes, (uint64_t)from + sizeof rbp);
+    bool is_register = from == REGISTER;
+    goes_by(by, is_register ? DATA_WORD_RBP_LEADS : DATA_WORD_LEADS, is_register ? 0 : (uint64_t)from, rbp - s->at);
 }
 
 struct climb { /* at a frame: its return address, what is above that, rbp */
@@ -172,7 +166,7 @@ static enum step climb(const struct walk_stack *s, const struct rule *r, struct 
 /* NULL: there is none, that was the last. */
 static struct rule *come_to(struct walk *w, const struct walk_stack *s, const struct climb *c, struct data_path *by)
 {
-    goes_by_word(by, s, c->rsp - 8, c->word);
+    goes_by(by, DATA_WORD_IS, c->rsp - 8 - s->at, c->word);
     return c->word ? rule_of(w, c->word) : NULL;
 }
 
@@ -198,7 +192,7 @@ static const struct rule *look_far(struct walk *w, const struct walk_stack *s, s
     by->is_far = true;
     if (step == CUT)
         step = climb(s, r, c, by);
-    while (step == CLIMBED && by->are_count < DATA_WALK_MAX && (r = come_to(w, s, c, by))) {
+    while (step == CLIMBED && by->count < DATA_WALK_MAX && (r = come_to(w, s, c, by))) {
         if (is_named(w, r))
             return r;
         step = climb(s, r, c, by);
@@ -217,8 +211,8 @@ size_t walk_path(struct walk *w, const struct walk_stack *s, uint64_t rbp, bool 
     struct rule *r = NULL;
     enum step step = CLIMBED;
     size_t n = 0;
-    by->are_count = by->lead_count = by->bytes = 0;
-    by->by_rbp = by->is_far = by->is_cut = false;
+    by->count = 0;
+    by->is_far = by->is_cut = false;
     if (!word_at(s, s->at, &c.word))
         return 0;
     while (step == CLIMBED && n < DATA_PATH_MAX && (r = come_to(w, &near, &c, by))) {

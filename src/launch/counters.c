@@ -165,6 +165,33 @@ void counters_sum(const struct counters *c, const struct launch_program *p, stru
     r->threads_seen |= (h->flags & WIRE_THREADS) != 0;
 }
 
+static void append_more(uint32_t module, const uint64_t *now, uint64_t *before, size_t count, launch_executed_vec *out)
+{
+    for (size_t k = 0; k < count; k++)
+        if (now[k] > before[k]) {
+            VEC_PUSH(out, ((struct launch_executed){module, (uint32_t)k, now[k] - before[k]}));
+            before[k] = now[k];
+        }
+}
+
+void counters_since(const struct counters *c, uint64_t **before, launch_executed_vec *out)
+{
+    const struct wire_header *h = c->header, *plan = c->plan;
+    uint64_t areas = h ? min_u64(h->area_next, plan->area_max) : 0;
+    for (uint32_t i = 0; areas && i < plan->module_count; i++) {
+        const struct wire_module *w = &plan->modules[i];
+        if (!h->modules[i].loaded)
+            continue;
+        uint64_t *now = xmalloc(w->bytes);
+        if (!before[i])
+            before[i] = xmalloc(w->bytes);
+        for (uint64_t area = 0; area < areas; area++)
+            add_range(c->file.fd, WIRE_HEADER_BYTES + area * plan->area_bytes + w->offset, w->bytes, now);
+        append_more(c->module_of[i], now, before[i], w->bytes / 8, out);
+        free(now);
+    }
+}
+
 size_t counters_areas(const struct counters *c, struct counters_area *out, size_t max)
 {
     size_t n = c->header ? min_u64(min_u64(c->header->area_next, c->plan->area_max), max) : 0;

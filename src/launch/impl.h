@@ -67,6 +67,19 @@ void copy_remove_dir(const char *dir); /* a folder of plain files */
 struct rewrite_options feedback_options(const struct launch_program *p, size_t module,
                                         const struct rewrite_options *opt);
 const char *feedback_dir(struct arena *a);
+const char *heat_path(const struct launch_program *p, size_t module); /* NULL if the module's identity is not known */
+
+/* ---- heat.c ---- */
+
+struct launch_heat *heat_new(void); /* shared with processes that are made later; NULL: no memory */
+void heat_free(struct launch_heat *h);
+void heat_note(struct launch_heat *h, uint32_t module, uint64_t vaddr); /* a sample; h NULL: nobody wants it */
+/* Of a copy that is to be made ahead: with the samples that there are when they are needed. */
+void heat_begin(const struct launch_program *p, size_t module, struct rewrite_options *opt);
+/* After a run of which nothing was made ahead: samples of it, by address, if they are worth a copy. */
+void heat_keep(const struct launch_program *p, size_t module, const struct rewrite_sample *samples, size_t count);
+/* Makes copies of hot modules again, as samples come, until there are so many that more say nothing new. */
+void heat_go_on(struct launch_program *p, const struct rewrite_options *opt);
 
 /* ---- evict.c, cache.c ---- */
 
@@ -84,6 +97,7 @@ struct spaces;
 struct spaces *spaces_new(struct launch_program *p, pid_t root_pid);
 void spaces_free(struct spaces *s);
 void spaces_fork(struct spaces *s, uint32_t pid, uint32_t parent);
+void spaces_take_out(struct spaces *s, uint32_t pid); /* it is none of the program's, whatever was said before */
 void spaces_thread_start(struct spaces *s, uint32_t pid);
 void spaces_thread_end(struct spaces *s, uint32_t pid);
 void spaces_exec(struct spaces *s, uint32_t pid);
@@ -95,6 +109,7 @@ uint32_t spaces_threads(struct spaces *s, uint32_t pid); /* alive now, as far as
 /* The program that the root process executed in place of the one that was started; NULL if it did not. */
 const char *spaces_executed(const struct spaces *s);
 uint32_t spaces_root(const struct spaces *s); /* its pid */
+struct launch_program *spaces_program(const struct spaces *s);
 uint32_t spaces_processes(const struct spaces *s);
 /* pid of a process, not the root, that goes on now, one in a session of its own before others; 0 none */
 uint32_t spaces_left(const struct spaces *s, bool *has_own_session);
@@ -298,6 +313,10 @@ struct counters {
 int counters_open(struct counters *c, const struct launch_program *p, bool grows, bool has_streams);
 void counters_sum(const struct counters *c, const struct launch_program *p, struct launch_result *r);
 void counters_of_threads(const struct counters *c, struct launch_result *r); /* after counters_sum */
+typedef VEC(struct launch_executed) launch_executed_vec;
+/* What was counted since it was asked last, appended. before: [WIRE_MODULES_MAX] what was then, the caller's to free;
+ * NULLs at first. */
+void counters_since(const struct counters *c, uint64_t **before, launch_executed_vec *out);
 void counters_close(struct counters *c);
 
 bool counters_add(struct counters *c, const struct launch_program *p, uint32_t module); /* false: no room left */
@@ -377,10 +396,9 @@ void reference_samples_end(struct references *s); /* the program has ended, and 
  * for them as long as there is room. */
 struct reference_queue *reference_queue_new(const struct launch_reference_options *opt);
 void reference_queue_take(struct reference_queue *q, const struct launch_chunk *c);
-void reference_queue_sample(struct reference_queue *q, bool begins, uint64_t references);
-bool reference_queue_is_long(struct reference_queue *q); /* so that no further sample should begin */
-void reference_queue_wait(struct reference_queue *q);    /* until all of it was taken */
-void reference_queue_free(struct reference_queue *q);    /* likewise */
+void reference_queue_sample(struct reference_queue *q, const struct launch_sample_end *end); /* NULL: one begins */
+void reference_queue_wait(struct reference_queue *q); /* until all of it was taken */
+void reference_queue_free(struct reference_queue *q); /* likewise */
 
 /* ---- follow.c ---- */
 
@@ -412,6 +430,10 @@ void originals_close(struct originals *s);
 
 /* ---- ticks.c ---- */
 
+struct sleeper {
+    pid_t pid;
+    double at_s; /* processor time of the process when it was made */
+};
 struct ticks {
     struct wire_bursts *b;
     struct wire_windows *steps; /* NULL: none are wanted */
@@ -425,6 +447,7 @@ struct ticks {
     double cost_s;                    /* of all of them */
     double copied_s;                  /* the program was in the kernel for pages that snapshots shared, about */
     VEC(pid_t) waiting;               /* checkpoints */
+    VEC(struct sleeper) sleepers;     /* snapshots, the oldest first */
     pthread_t thread;
     bool is_running;
     atomic_bool ends, is_over;

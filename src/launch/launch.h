@@ -47,7 +47,9 @@ struct launch_program {
     struct rewrite_options copied_with; /* what launch_copies_make was asked for last */
     struct launch_module *modules;      /* [0] is the executable */
     size_t module_count, module_cap;
-    int ahead; /* process that makes copies meanwhile, see launch_copies_ahead; 0 none */
+    int ahead;                /* process that makes copies meanwhile, see launch_copies_ahead; 0 none */
+    bool is_ahead;            /* this one is it */
+    struct launch_heat *heat; /* samples for it; NULL none */
     struct arena *arena;
 };
 /* Finds argv[0] (PATH), follows a script to its interpreter (says so), checks it (missing, directory, not executable,
@@ -198,6 +200,7 @@ struct launch_chunk {
     bool forks;               /* then the thread makes a process by fork; there may be no entries */
     bool loads;               /* it has loaded a file, and waits; likewise */
     uint64_t number;          /* of the area: 1 the first */
+    uint64_t position;        /* of the first entry (wire_position) */
     /* Of a process that was made by fork: behind which chunk of which area, that was handed over before; ID_NONE. */
     uint32_t parent;
     uint64_t parent_number;
@@ -215,6 +218,16 @@ struct launch_samples {
     bool is_even;    /* one begins at the end of each period; else at a random place of it */
     uint64_t seed;   /* of these */
 };
+/* That a sample of them ends. */
+struct launch_executed { /* how often a counter of a module counted in it */
+    uint32_t module, counter;
+    uint64_t times;
+};
+struct launch_sample_end {
+    uint64_t references; /* those left out by the filter too */
+    const struct launch_executed *executed;
+    size_t count;
+};
 /* What entries call modules, as places in launch_program.modules. */
 enum { LAUNCH_TAG_BITS = 12, LAUNCH_TAGS = 1 << LAUNCH_TAG_BITS };
 struct launch_tags {
@@ -228,9 +241,8 @@ struct launch_reference_options {
     /* In a thread of its own, beside the program, which waits if it is slow; within a second. */
     void (*take)(void *ctx, const struct launch_chunk *c);
     const struct launch_samples *samples; /* NULL: all references are told */
-    /* Of samples: one begins; or all of it was taken, so many references, those left out by the filter too. In the
-     * thread that `take` is called in. */
-    void (*sample)(void *ctx, bool begins, uint64_t references);
+    /* Of samples: one begins (NULL), or all of it was taken. In the thread that `take` is called in. */
+    void (*sample)(void *ctx, const struct launch_sample_end *end);
     /* In that thread: the process is over, or is another program now; nothing more comes of it. With `follow`; of those
      * that go on when the run ends it is not called. NULL: not called. */
     void (*ended)(void *ctx, uint32_t process);

@@ -6,7 +6,9 @@
 
 #include "launch/impl.h"
 
-enum { HELD_BYTES_MAX = 128 << 20, LONG_BYTES = 64 << 20 };
+/* While much is held, who reads waits, and a program that then makes nothing runs on unseen: a part of it that
+ * allocates much held up 128 MB once, and the whole part behind it had no sample. */
+enum { HELD_BYTES_MAX = 4 << 20 };
 enum { ROOM = WIRE_CHUNK_BYTES / sizeof(struct wire_entry), SPARE_MAX = 64 };
 
 struct item {
@@ -15,6 +17,7 @@ struct item {
     struct launch_chunk chunk; /* entries NULL: a sample begins or ends */
     bool begins;
     uint64_t references;
+    launch_executed_vec executed;
     struct wire_entry entries[];
 };
 
@@ -32,12 +35,19 @@ struct reference_queue {
 
 static size_t bytes_of(const struct item *i) { return sizeof *i + i->chunk.count * sizeof *i->entries; }
 
-static void play(const struct reference_queue *q, const struct item *i)
+static void play_sample(const struct reference_queue *q, struct item *i)
+{
+    struct launch_sample_end end = {i->references, i->executed.data, i->executed.len};
+    q->opt->sample(q->opt->ctx, i->begins ? NULL : &end);
+    VEC_FREE(&i->executed);
+}
+
+static void play(const struct reference_queue *q, struct item *i)
 {
     if (i->chunk.entries)
         q->opt->take(q->opt->ctx, &i->chunk);
     else
-        q->opt->sample(q->opt->ctx, i->begins, i->references);
+        play_sample(q, i);
 }
 
 /* Not filled, but for `room`. */
@@ -138,22 +148,17 @@ void reference_queue_take(struct reference_queue *q, const struct launch_chunk *
     put(q, i);
 }
 
-void reference_queue_sample(struct reference_queue *q, bool begins, uint64_t references)
+void reference_queue_sample(struct reference_queue *q, const struct launch_sample_end *end)
 {
     struct item *i = item_new(q, 0);
     i->next = NULL;
     i->chunk = (struct launch_chunk){.entries = NULL};
-    i->begins = begins;
-    i->references = references;
+    i->begins = !end;
+    i->references = end ? end->references : 0;
+    i->executed = (launch_executed_vec){0};
+    for (size_t k = 0; end && k < end->count; k++)
+        VEC_PUSH(&i->executed, end->executed[k]);
     put(q, i);
-}
-
-bool reference_queue_is_long(struct reference_queue *q)
-{
-    pthread_mutex_lock(&q->lock);
-    bool is_long = q->held_bytes > LONG_BYTES;
-    pthread_mutex_unlock(&q->lock);
-    return is_long;
 }
 
 void reference_queue_wait(struct reference_queue *q)

@@ -18,11 +18,12 @@ enum { LOOK_NS = 50000, BEGIN_NS = 2000000 };
 struct reference_samples {
     struct launch_samples opt;
     bool is_on;
-    uint64_t begun;            /* so many */
-    uint64_t period, next;     /* whose sample began last, and begins next */
-    uint64_t told, told_begin; /* references, when the last one ended and began */
-    double on_s, on_since;     /* processor time in samples before; when this one began */
-    double next_s;             /* when the next one begins, by the time without samples */
+    uint64_t begun;                      /* so many */
+    uint64_t period, next;               /* whose sample began last, and begins next */
+    uint64_t told, told_begin;           /* references, when the last one ended and began */
+    double on_s, on_since;               /* processor time in samples before; when this one began */
+    double next_s;                       /* when the next one begins, by the time without samples */
+    uint64_t *counted[WIRE_MODULES_MAX]; /* by module of the plan, at the end of the last one */
     struct rng rng;
 };
 
@@ -41,7 +42,12 @@ struct reference_samples *reference_samples_new(const struct launch_samples *opt
     return m;
 }
 
-void reference_samples_free(struct reference_samples *m) { free(m); }
+void reference_samples_free(struct reference_samples *m)
+{
+    for (size_t i = 0; m && i < WIRE_MODULES_MAX; i++)
+        free(m->counted[i]);
+    free(m);
+}
 
 /* Of the program's process, all threads; negative: it is not there. */
 static double processor_time(struct references *s)
@@ -133,6 +139,16 @@ static void hand_over_rest(struct references *s, uint32_t area)
     references_hand_over(s, area, &c, last->bytes);
 }
 
+/* Between samples nothing is counted. */
+static void put_end(struct references *s)
+{
+    struct reference_samples *m = s->samples;
+    launch_executed_vec executed = {0};
+    counters_since(s->counters, m->counted, &executed);
+    reference_queue_sample(s->queue, &(struct launch_sample_end){m->told - m->told_begin, executed.data, executed.len});
+    VEC_FREE(&executed);
+}
+
 static void hand_over_last(struct references *s)
 {
     const struct reference_samples *m = s->samples;
@@ -143,7 +159,7 @@ static void hand_over_last(struct references *s)
     for (uint32_t i = 0; i < s->area_count && s->area_count > 1; i++) /* calls of allocators since, in order */
         references_take_made(s, i, __builtin_ia32_rdtsc());
     if (m->begun)
-        reference_queue_sample(s->queue, false, m->told - m->told_begin);
+        put_end(s);
 }
 
 static void begin(struct references *s, double now)
@@ -151,7 +167,7 @@ static void begin(struct references *s, double now)
     struct reference_samples *m = s->samples;
     hand_over_last(s);
     m->told_begin = told(s);
-    reference_queue_sample(s->queue, true, 0);
+    reference_queue_sample(s->queue, NULL);
     m->begun++;
     m->period = m->next;
     m->is_on = true;
@@ -187,16 +203,6 @@ static void look_on(struct references *s)
         end(s);
 }
 
-/* What waits to be simulated may be so much that this period must go without. */
-static void begin_or_pass(struct references *s, double now, double plain)
-{
-    struct reference_samples *m = s->samples;
-    if (!reference_queue_is_long(s->queue))
-        begin(s, now);
-    else if (plain >= m->opt.period_s * (double)(m->next + 1))
-        plan(m, m->next + 1);
-}
-
 uint64_t reference_samples_step(struct references *s)
 {
     struct reference_samples *m = s->samples;
@@ -208,7 +214,7 @@ uint64_t reference_samples_step(struct references *s)
     if (now < 0 || !s->area_count || !s->areas[0].stream)
         return BEGIN_NS;
     if (plain >= m->next_s)
-        begin_or_pass(s, now, plain);
+        begin(s, now);
     double rest_ns = (m->next_s - plain) * 1e9 / 2;
     return m->is_on || rest_ns < LOOK_NS ? LOOK_NS : rest_ns > 1e9 ? 1000000000 : (uint64_t)rest_ns;
 }
@@ -219,5 +225,5 @@ void reference_samples_end(struct references *s)
     if (m->is_on)
         m->told = told(s);
     if (m->begun)
-        reference_queue_sample(s->queue, false, m->told - m->told_begin);
+        put_end(s);
 }

@@ -95,6 +95,11 @@ static void take_now(const struct references *s, const struct launch_chunk *c)
     s->opt->take(s->opt->ctx, c);
 }
 
+static uint64_t chunk_at(uint64_t number)
+{
+    return WIRE_STREAM_RING + number % WIRE_CHUNKS * (uint64_t)WIRE_CHUNK_BYTES;
+}
+
 /* Leaves zeros, so that an entry that a signal kept from being made says nothing when its place comes again. */
 static void hand_over(struct references *s, uint32_t area, const struct wire_chunk *c, uint64_t at, uint64_t bytes)
 {
@@ -107,6 +112,7 @@ static void hand_over(struct references *s, uint32_t area, const struct wire_chu
                                  .forks = c->event == WIRE_CHUNK_FORKS,
                                  .loads = c->event == WIRE_CHUNK_LOADS,
                                  .number = a->taken + 1,
+                                 .position = wire_position(a->taken, at - chunk_at(a->taken)),
                                  .parent = w->parent && w->parent <= area ? (uint32_t)w->parent - 1 : ID_NONE,
                                  .parent_number = w->parent_filled,
                                  .process = w->process,
@@ -125,11 +131,6 @@ static void hand_over(struct references *s, uint32_t area, const struct wire_chu
     else if (chunk.count || chunk.forks || chunk.loads)
         take_now(s, &chunk);
     memset(entries, 0, chunk.count * sizeof *entries);
-}
-
-static uint64_t chunk_at(uint64_t number)
-{
-    return WIRE_STREAM_RING + number % WIRE_CHUNKS * (uint64_t)WIRE_CHUNK_BYTES;
 }
 
 static void hand_over_up_to(struct references *s, uint32_t area, const struct wire_chunk *c, uint64_t to)

@@ -217,7 +217,7 @@ void launch_result_free(struct launch_result *r)
         return;
     for (size_t i = 0; i < r->paths_len; i++)
         if (r->paths[i])
-            munmap(r->paths[i], sizeof *r->paths[i]);
+            munmap(r->paths[i], WIRE_STREAM_BYTES - WIRE_STREAM_PATHS);
     arena_free(r->arena);
 }
 

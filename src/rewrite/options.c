@@ -20,10 +20,13 @@ static void put_object(const struct rewrite_object *o, struct strbuf *out)
 void rewrite_options_put(const struct rewrite_options *opt, struct strbuf *out)
 {
     char feedback[33] = "", sampled[33] = "";
-    uint64_t instructions;
+    uint64_t instructions, samples;
+    char heat[33];
     rewrite_sampled_id(opt->sampled, sampled);
     if (opt->feedback && !rewrite_feedback_id(opt->feedback, feedback, &instructions))
         feedback[0] = 0;
+    if (rewrite_heat_id(opt->heat, heat, &samples))
+        str_printf(out, "heat %s ", heat);
     if (opt->filter_shift)
         str_printf(out, "filter %u %d %d ", opt->filter_shift, opt->filter_two, opt->filter_threads);
     if (opt->sets.mask)

@@ -11,7 +11,7 @@
 #include <unistd.h>
 
 #define LOOKED_AT_MAX (8u << 20)
-#define REWRITE_FORMAT "mtool-rewrite-83" /* part of every copy's identity: change it when copies change */
+#define REWRITE_FORMAT "mtool-rewrite-84" /* part of every copy's identity: change it when copies change */
 
 static void set_key(struct rw *w)
 {
@@ -47,6 +47,7 @@ static void forget_plan(struct rw *w)
     w->promoted_of = NULL;
     w->vectors = 0;
     w->is_cold = NULL;
+    w->heat = NULL;
     map_fini(&w->ref_table);
     str_free(&w->ro);
     w->group_count = w->counter_count = 0;

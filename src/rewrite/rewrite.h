@@ -79,6 +79,12 @@ struct rewrite_options {
     const char *rpath;    /* fallback launch without a namespace: folder searched first for libraries, NULL none */
     const char *interp;   /* other PT_INTERP, NULL keeps it */
     const char *feedback; /* file of rewrite_feedback_write about the same file, NULL none: makes the copy faster */
+    /* File of rewrite_heat_write about the same file, NULL none: where there is no feedback, makes the copy somewhat
+     * faster. heat_settle (NULL: not called), if called, just before it is read: samples that came meanwhile may still
+     * be written there, under the same id. */
+    const char *heat;
+    void (*heat_settle)(void *ctx);
+    void *heat_ctx;
     const struct rewrite_objects *objects; /* with REWRITE_PROBE; NULL none */
     const struct rewrite_watched *watched; /* with REWRITE_REFERENCES: told by their place in this list */
     size_t watched_count;
@@ -140,6 +146,12 @@ int rewrite_sampled_write(const char *in, const struct rewrite_sample *samples, 
                           const char *path);
 bool rewrite_sampled_id(const char *path, char id[33]); /* what tells it from others, "" and false if there is none */
 
+/* ---- heat.c: where samples found a run, for the order of functions in a copy ---- */
+
+/* id: 32 hex digits, another one for each copy that is to be made of it. 0, or -1 with errno. */
+int rewrite_heat_write(const char *path, const char *id, const struct rewrite_sample *samples, size_t count);
+bool rewrite_heat_id(const char *path, char id[33], uint64_t *samples); /* "" and false if there is none */
+
 /* ---- map.c: the map, a file beside each rewritten module ---- */
 
 struct rewrite_map {
@@ -160,6 +172,8 @@ struct rewrite_map {
 };
 int rewrite_map_open(const char *path, struct rewrite_map **out); /* 0, or -1 after one line */
 void rewrite_map_close(struct rewrite_map *m);
+/* Frees what counters mean, once that was asked for the last time: no equations of m can be solved any more. */
+void rewrite_map_forget_counters(struct rewrite_map *m);
 
 /* What entries of the stream of references are about (wire/stream.h): [site] of the module, with REWRITE_REFERENCES. */
 enum rewrite_site_flag {
@@ -186,6 +200,9 @@ struct rewrite_place {
     bool is_inserted;    /* the original has no such instruction; at a block's end addr is then in its last one */
     bool is_exact;       /* at the begin of an instruction, or of what was inserted before it */
     uint64_t returns_to; /* the address was the last byte of a call: where the original's returns to, else 0 */
+    uint32_t block;      /* whose copy it is in */
+    uint32_t counter;    /* of what was inserted: which it counts with; ID_NONE: not known */
+    uint64_t inserted;   /* where that begins, in the copy */
 };
 struct rewrite_reverse_map;
 /* Of the copy that `map` describes, which must stay as long. NULL if it or the original cannot be read (nothing said).
@@ -211,6 +228,8 @@ struct rewrite_copies {
     size_t count; /* modules */
     /* Of a module that ran as a copy its map, and *copy the file; NULL of others. */
     const struct rewrite_map *(*map_of)(void *ctx, uint32_t module, const char **copy);
+    /* How many samples may stand for what is inserted at a place, at most: for how often it was executed. */
+    double (*most_of)(void *ctx, uint32_t module, const struct rewrite_place *at);
     void *ctx;
 };
 /* In place. Returns how many samples were the counters' own, which are no longer among them. */

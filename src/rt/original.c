@@ -185,17 +185,17 @@ int rt_is_in_copy(uint64_t address) { return WINDOWS->going_back && copy_at(stat
 
 _Noreturn static void fail(void) { rt_leave_burst(); }
 
-/* A checkpoint's: replays want a quiet machine, so most of them are made when the program has ended. */
-static void wait_for_grant(void)
+/* Until the host puts this process's pid there. 0: it has lost interest. */
+static int wait_for_grant(const int32_t *granted, const uint32_t *abandoned)
 {
-    struct wire_windows *f = WINDOWS->file;
     uint64_t wait[2] = {0, 500000000}; /* it looks whether there is still a host */
     int32_t own = (int32_t)sys(SYS_getpid, 0, 0, 0, 0, 0, 0), now;
-    while ((now = __atomic_load_n(&f->granted, __ATOMIC_ACQUIRE)) != own) {
-        if (f->abandoned || sys(SYS_getppid, 0, 0, 0, 0, 0, 0) != WINDOWS->bursts->host)
-            rt_leave();
-        sys(SYS_futex, (uint64_t)&f->granted, FUTEX_WAIT, (uint64_t)(uint32_t)now, (uint64_t)wait, 0, 0);
+    while ((now = __atomic_load_n(granted, __ATOMIC_ACQUIRE)) != own) {
+        if (__atomic_load_n(abandoned, __ATOMIC_ACQUIRE) || sys(SYS_getppid, 0, 0, 0, 0, 0, 0) != WINDOWS->bursts->host)
+            return 0;
+        sys(SYS_futex, (uint64_t)granted, FUTEX_WAIT, (uint64_t)(uint32_t)now, (uint64_t)wait, 0, 0);
     }
+    return 1;
 }
 
 /* The program goes first. Not before the checkpoint, which is timed. */
@@ -222,7 +222,8 @@ static void begin(void *context, uint64_t *g)
         return;
     }
     rt_note_snapshot(sys(SYS_getpid, 0, 0, 0, 0, 0, 0));
-    wait_for_grant();
+    if (!wait_for_grant(&WINDOWS->file->granted, &WINDOWS->file->abandoned)) /* replays want a quiet machine */
+        rt_leave();
     rt_become_checkpoint();
     rt_checkpoint_resume(context);
 }
@@ -264,11 +265,27 @@ void rt_note_snapshot(int64_t pid)
         __atomic_store_n(&b->pids[n], (int32_t)pid, __ATOMIC_RELEASE);
 }
 
+/* What a burst takes from the core beside the program would be the program's time. Others are made meanwhile. */
+static void sleep_until_granted(struct wire_bursts *b)
+{
+    struct {
+        uint64_t at_ns;
+        int32_t thread;
+        uint32_t number;
+    } own = {b->at_ns, b->thread, b->number};
+    close_files();
+    if (b->waits && !wait_for_grant(&b->granted, &b->abandoned))
+        rt_leave();
+    b->at_ns = own.at_ns;
+    b->thread = own.thread;
+    b->number = own.number;
+}
+
 void rt_restore_original(void *context, uint32_t want)
 {
     struct windows_state *w = WINDOWS;
     rt_note_snapshot(sys(SYS_getpid, 0, 0, 0, 0, 0, 0));
-    close_files();
+    sleep_until_granted(w->bursts);
     w->bursts->pid = (int32_t)sys(SYS_getpid, 0, 0, 0, 0, 0, 0);
     w->bursts->checkpoint = 0;
     int64_t at = sys(SYS_mmap, 0, sizeof(struct going_back), PROT_RW, MAP_PRIVATE | MAP_ANONYMOUS, (uint64_t)-1, 0);

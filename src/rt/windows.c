@@ -86,7 +86,7 @@ static uint32_t begin_burst(struct wire_bursts *b, void *context)
     b->pid = 0;
     b->thread = own_tid();
     b->at_ns = clock_ns(CLOCK_PROCESS_CPUTIME_ID);
-    b->begun++;
+    b->number = ++b->begun;
     int64_t pid = sys(SYS_clone, CLONE_PARENT | SIGCHLD, 0, 0, 0, 0, 0);
     if (pid == 0)
         rt_burst(context);
@@ -230,7 +230,7 @@ static int32_t make_snapshot(struct wire_bursts *b, uint32_t want, void *context
     b->at_ns = clock_ns(CLOCK_PROCESS_CPUTIME_ID);
     b->closed = 0;
     b->pid = 0;
-    b->begun++;
+    b->number = ++b->begun;
     int64_t pid = sys(SYS_clone, CLONE_PARENT | SIGCHLD, 0, 0, 0, 0, 0);
     if (pid == 0) {
         rt_restore_original(context, want);

@@ -127,6 +127,18 @@ struct cache_ref *feed_room(struct feed *f, size_t *room)
 
 void feed_put(struct feed *f, size_t count) { f->batches[f->filled % BATCHES].count += count; }
 
+uint64_t feed_mark(const struct feed *f) { return f->filled + (f->batches[f->filled % BATCHES].count != 0); }
+
+bool feed_has_passed(struct feed *f, uint64_t mark)
+{
+    if (mark > f->filled)
+        return false;
+    pthread_mutex_lock(&f->lock);
+    bool has_passed = slowest(f) >= mark;
+    pthread_mutex_unlock(&f->lock);
+    return has_passed;
+}
+
 void feed_wait(struct feed *f)
 {
     hand_over(f);

@@ -14,6 +14,9 @@ void feed_add(struct feed *f, feed_to to, void *simulator); /* before the first 
  */
 struct cache_ref *feed_room(struct feed *f, size_t *room);
 void feed_put(struct feed *f, size_t count);
+/* A number for all that was put there so far, and whether all up to such a one is simulated. */
+uint64_t feed_mark(const struct feed *f);
+bool feed_has_passed(struct feed *f, uint64_t mark);
 void feed_wait(struct feed *f); /* returns when all that was put there is simulated */
 void feed_end(struct feed *f);  /* returns when all are simulated */
 void feed_free(struct feed *f);

@@ -69,6 +69,7 @@ struct spy *spy_new(const struct spy_options *options)
     for (size_t i = 0; i < options->config_count; i++) {
         struct cache *c = cache_new(&options->configs[i], true);
         cache_take_part(c, &s->opt.part);
+        cache_tell_lost(c, options->lost);
         VEC_PUSH(&s->caches, c);
         feed_add(s->feed, to_cache, c);
     }
@@ -311,6 +312,14 @@ void spy_reference_again(struct spy *s, uint32_t thread, uint32_t site, uint64_t
             witness_see(s->second, thread % CACHE_THREADS_MAX, at, of->kind != CACHE_READ);
 }
 
+uint64_t spy_mark(struct spy *s)
+{
+    spy_settle(s);
+    return feed_mark(s->feed);
+}
+
+bool spy_has_passed(struct spy *s, uint64_t mark) { return feed_has_passed(s->feed, mark); }
+
 void spy_window_begin(struct spy *s)
 {
     spy_settle(s);
@@ -329,13 +338,15 @@ void spy_window_end(struct spy *s, uint64_t references, double weight)
         cache_window_end_of(s->caches.data[i], references, weight);
 }
 
-void spy_windows_stand_for(struct spy *s, double references, const double *factor_of_site)
+void spy_windows_stand_for(struct spy *s, const double *weights, double references, const double *factor_of_site)
 {
     double *factor = xmalloc((s->cells.all.len + 1) * sizeof *factor);
     for (size_t i = 0; i < s->cells.all.len; i++)
         factor[i] = factor_of_site[s->cells.all.data[i].site];
-    for (size_t i = 0; i < s->caches.len; i++)
+    for (size_t i = 0; i < s->caches.len; i++) {
+        cache_windows_weigh(s->caches.data[i], weights);
         cache_windows_stand_for(s->caches.data[i], references, factor, s->cells.all.len);
+    }
     free(factor);
 }
 

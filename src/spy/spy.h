@@ -53,8 +53,9 @@ struct spy_options {
     uint64_t curve_least;   /* the smallest cache that it tells of, a power of two */
     uint64_t curve_bytes;   /* the largest; of powers of two between */
     struct cache_part part; /* all of them take it; one_in 0 or 1: everything */
-    bool has_threads;     /* there may be several: what they take from each other is looked at in a second order too */
-    uint8_t filter_shift; /* not 0: addresses may say SPY_SWAPPED; log2 of the filter's lines */
+    bool has_threads; /* there may be several: what they take from each other is looked at in a second order too */
+    struct cache_lost *lost; /* NULL: nobody wants it; cache_tell_lost, of all of them, until spy_free */
+    uint8_t filter_shift;    /* not 0: addresses may say SPY_SWAPPED; log2 of the filter's lines */
     spy_find_whose find_whose;
     void *ctx;
 };
@@ -104,6 +105,9 @@ static inline bool spy_put(struct spy_pending *p, uint32_t thread, uint32_t site
     a->is_piece = 0;
     return true;
 }
+/* A number for all that came so far, and whether all up to such a one is simulated. */
+uint64_t spy_mark(struct spy *s);
+bool spy_has_passed(struct spy *s, uint64_t mark);
 /* All these once more, in another order that could have been. Nothing unless the options say that there are threads. */
 void spy_reference_again(struct spy *s, uint32_t thread, uint32_t site, uint64_t address, uint64_t length);
 /* Samples: what is referenced between is one window (cache_window_begin) of all configurations. There must be no curve.
@@ -126,8 +130,8 @@ const struct spy_cell *spy_cells(const struct spy *s, size_t *count);
 const struct spy_site *spy_site(const struct spy *s, uint32_t site);
 uint32_t spy_site_count(const struct spy *s);
 const struct cache *spy_cache(const struct spy *s, size_t config);
-/* Of windows, after spy_end: as cache_windows_stand_for; factors of the cells of each site. */
-void spy_windows_stand_for(struct spy *s, double references, const double *factor_of_site);
+/* Of windows, after spy_end: as cache_windows_weigh and cache_windows_stand_for; factors of the cells of each site. */
+void spy_windows_stand_for(struct spy *s, const double *weights, double references, const double *factor_of_site);
 uint64_t spy_window_count(const struct spy *s, uint64_t *references); /* and how many there were in them */
 /* Of the line at that address, as cache_shared_lines has them of the first configuration: how often a thread came back
  * to it after another one had written it, in the second order; as often as can be without threads. */

@@ -24,7 +24,7 @@
 #include <stdint.h>
 
 #define WIRE_BURSTS_ENV "MTOOL_BURSTS"        /* value: absolute path of the burst file; taken from the environment */
-#define WIRE_BURSTS_MAGIC 0x335352424c4f544du /* "MTOLBRS3" in memory order */
+#define WIRE_BURSTS_MAGIC 0x345352424c4f544du /* "MTOLBRS4" in memory order */
 #define WIRE_PAGE_BYTES 4096u
 #define WIRE_BURST_SLOTS 4
 
@@ -109,7 +109,8 @@ struct wire_bursts {
                               at which nothing is at work */
     uint32_t by_host;      /* 1: `wanted` tells what the next tick is for, there is no timer */
     char originals_path[256]; /* by_host: struct wire_originals */
-    uint32_t nice; /* by_host: by how much bursts beside the program are nicer, and what mtool does with them */
+    uint32_t nice;  /* by_host: by how much bursts beside the program are nicer, and what mtool does with them */
+    uint32_t waits; /* by_host: 1: a snapshot sleeps until it is granted, mostly when the program has ended */
     /* by the program */
     int32_t program;   /* by_host: its pid */
     uint32_t given_up; /* by_host: 1: it wants the signal for itself */
@@ -120,6 +121,7 @@ struct wire_bursts {
     uint32_t started;  /* 1: the runtime has set its timer; 0: it could not */
     uint64_t base;     /* where it is mapped */
     uint32_t begun;    /* snapshots */
+    uint32_t number;   /* of the one at work, from 1 */
     uint32_t skipped;  /* ticks at which the last snapshot was still busy, or no slot was free */
     uint32_t refused;  /* forks that failed */
     uint32_t busy;     /* a snapshot is at work, or its window not yet taken by the host, which clears this */
@@ -148,6 +150,7 @@ struct wire_bursts {
     uint32_t page_count; /* pages copied */
     uint32_t untaken;    /* a bit for each slot whose window is not taken yet */
     int32_t host;        /* by_host: its pid; snapshots that wait end when it is not their parent any more */
+    int32_t granted;     /* by_host: pid of the snapshot that may go on; futex */
     uint32_t wanted;     /* enum wire_want, with by_host; taken by the program, which puts WIRE_WANT_NOTHING */
     struct wire_burst_state state;
 };

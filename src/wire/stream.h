@@ -9,6 +9,8 @@
  *   WIRE_STREAM_RING             WIRE_CHUNKS chunks of WIRE_CHUNK_BYTES, used in turn
  *   + the chunks                 WIRE_STREAM_SLACK bytes that are written to by mistake at most
  *   WIRE_STREAM_PATHS            struct wire_paths, written by the host
+ *   WIRE_STREAM_LOST             of a process's first thread: a bit for each of WIRE_LINES, and
+ *   WIRE_STREAM_MISSED           another one, likewise
  *
  * A chunk is a row of entries of 16 bytes, in the order in which the thread made the references:
  *
@@ -35,7 +37,9 @@
 #define WIRE_CHUNK_SPARE 4096u /* of a chunk: its limit is so far in front of its end */
 #define WIRE_STREAM_SLACK 65536u
 #define WIRE_STREAM_PATHS (WIRE_STREAM_RING + WIRE_CHUNKS * WIRE_CHUNK_BYTES + WIRE_STREAM_SLACK)
-#define WIRE_STREAM_BYTES (WIRE_STREAM_PATHS + sizeof(struct wire_paths))
+#define WIRE_STREAM_LOST (WIRE_STREAM_PATHS + sizeof(struct wire_paths))
+#define WIRE_STREAM_MISSED (WIRE_STREAM_LOST + WIRE_LINES / 8)
+#define WIRE_STREAM_BYTES (WIRE_STREAM_MISSED + WIRE_LINES / 8)
 
 struct wire_entry {
     uint64_t address;
@@ -50,7 +54,10 @@ struct wire_entry {
     X(UNTOLD, "nothing: an instruction whose references are not told (REWRITE_SITE_UNTOLD)")                           \
     X(REACH, "struct wire_reach: so many bytes in a row, as instructions with masks reach them")                       \
     X(SWAPPED, "struct wire_swapped: in these places the last two lines have changed their order")                     \
-    X(PAUSE, "struct wire_pause: nothing was told for so long")
+    X(PAUSE, "struct wire_pause: nothing was told for so long")                                                        \
+    X(GIVEN,                                                                                                           \
+      "struct wire_given or wire_given_alone: a watched function was entered and has returned; site: its number, "     \
+      "and in the upper half that of the path, which was known")
 enum wire_event_kind {
 #define X(name, what) WIRE_EVENT_##name,
     WIRE_EVENTS(X)
@@ -88,7 +95,18 @@ struct wire_call { /* 5 entries, then the copy of the stack, in whole entries, i
     uint64_t path;         /* number of the path that led there, as the host told it (below); 0: not known */
 };
 struct wire_short { /* 2 entries: the same of calls of which no more is asked */
-    uint64_t argument, stack, time, open;
+    uint64_t argument, stack, time;
+    uint64_t open; /* from bit WIRE_CALL_PATH_SHIFT on the path */
+};
+struct wire_least { /* 1 entry: likewise of entrances; the time is as before */
+    uint64_t argument, open;
+};
+/* A function that gives memory, by one argument, where nothing was told of between its entrance and its return. */
+struct wire_given {                                        /* 3 entries */
+    uint64_t address, argument, stack, time, open, unused; /* time: of the return; open: at the entrance */
+};
+struct wire_given_alone { /* 1 entry: the same where no other was open; the time is as before */
+    uint64_t address, argument;
 };
 /* A call of a watched function whose return is told is under way from its entrance on, until that; or until the stack
  * pointer is above it, or its return address is no longer where it was, or (of malloc and its like) it lies beyond
@@ -97,6 +115,8 @@ struct wire_short { /* 2 entries: the same of calls of which no more is asked */
 #define WIRE_OPEN_OWN (1ull << 63) /* of the return address: a function of the program's own, which may be far away */
 struct wire_open {
     uint64_t stack, return_address;
+    uint64_t argument, kept; /* kept: of an entrance that was not told yet the path, and in the upper half the site; the
+                                next event is GIVEN, or has the entrance in front of it. 0: it was told */
 };
 #define WIRE_CALL_JUMPS 0x40000000u /* of the site of ENTER: it goes on elsewhere, by a jump */
 #define WIRE_CALL_NAMES                                                                                                \
@@ -106,6 +126,11 @@ struct wire_open {
 #define WIRE_CALL_NEAR 512u   /* at a return */
 #define WIRE_CALL_ENTRIES (sizeof(struct wire_call) / sizeof(struct wire_entry))
 #define WIRE_SHORT_ENTRIES (sizeof(struct wire_short) / sizeof(struct wire_entry))
+#define WIRE_LEAST_ENTRIES (sizeof(struct wire_least) / sizeof(struct wire_entry))
+#define WIRE_GIVEN_ENTRIES (sizeof(struct wire_given) / sizeof(struct wire_entry))
+#define WIRE_GIVEN_ALONE_ENTRIES (sizeof(struct wire_given_alone) / sizeof(struct wire_entry))
+#define WIRE_CALL_PATH_SHIFT 48
+#define WIRE_PATH_MAX 65535u /* numbers of paths */
 
 /* What is told of a watched function beside its number: inserted code says it to the runtime, events do not have it. */
 #define WIRE_CALL_OPENS 0x10000000u     /* its return is told, and so is the path to it */
@@ -164,21 +189,35 @@ static inline uint32_t wire_stream_module(const uint8_t *key)
 #define WIRE_ADDRESS(word) ((word) & ~(WIRE_SWAPPED | WIRE_SWAPPED_NEXT))
 
 /* Among threads the filter may hold a line only as long as nobody else's reference to it changes what caches have: of
- * each line a word says by a bit each which threads (by their number) have referred to it, and in bit 63 whether one
- * has written that another had referred to; of those filters hold nothing, and each reference is told. A filter holds
+ * each line a word says by a bit each which threads (by their number) have referred to it, or in bit 63 that one has
+ * written what another had referred to; of those filters hold nothing, and each reference is told. A filter holds
  * a line that its thread alone has referred to, or that several have and none has written since the second came; then
  * not as written. Lines whose numbers have the same low bits share a word. Who is
  * gone counts no more. It is the process's own memory, which the host never sees; in front of it is where the streams
- * of its threads are, by their numbers, and behind these the bits of those that may be there. */
+ * of its threads are, by their numbers, and behind these the bits of those that may be there.
+ *
+ * With bit 63 the word says who has written it, in bits 56 to 61, and when, in those below: a position in its stream
+ * (chunks filled << 16, and bytes of the one that is being filled). Bit 62: another thread has referred to it since.
+ * When the host has simulated all up to there (wire_paths.simulated), and no thread has lost a line of that word
+ * (WIRE_STREAM_LOST), who wrote it has it alone, or it is one that several have: WIRE_LINES_OTHERS stands for them. If
+ * one has lost it, but none has come back for it (WIRE_STREAM_MISSED), who wrote it has it alone but has to tell what
+ * he writes (WIRE_LINES_WATCHED), until another one comes. */
 #define WIRE_LINES_VADDR 0x7c000000u
 #define WIRE_LINES (1u << 22)
 #define WIRE_LINES_BYTES (WIRE_LINES * 8ull)
 #define WIRE_LINES_STREAMS_BYTES 4096u
-#define WIRE_LINES_THREADS 63u
+#define WIRE_LINES_THREADS 61u
+#define WIRE_LINES_WATCHED (1ull << 61) /* beside the bit of a thread */
+#define WIRE_LINES_OTHERS (1ull << 62)  /* of bits of threads: some that are there */
 /* Of a word of the tables: no reference is to it, but it keeps its rank. */
 #define WIRE_NOT_HELD (1ull << 63)
 /* What a site says of several lines. */
-enum { WIRE_LINES_STORES = 16, WIRE_LINES_SHIFT = 24 }; /* below: bytes; whether they are written; log2 of a line */
+enum {
+    WIRE_LINES_STORES = 16,
+    WIRE_LINES_ALONE = 17,
+    WIRE_LINES_SHIFT = 24
+}; /* below: bytes; whether they are
+written; whether there is one thread alone, which has two of each place; log2 of a line */
 
 /* What a register was in front of an instruction that changes it, and whose stack that was: a handler of a signal may
  * have come between. By the number of a site; of system calls by the stack pointer's low bits. */
@@ -187,34 +226,38 @@ struct wire_before {
     uint64_t stack, value;
 };
 
-/* Paths to allocators by what is on the stack, as the host found out from copies: if a thread enters one with the same
- * words in the same places, it came by the same path, and tells its number alone. Whoever looks tries two places by the
- * stack pointer and the return address; the host changes them one by one, and never a path that it has put. */
-#define WIRE_PATH_BUCKETS 4096u
-#define WIRE_PATH_BYTES 2064368u /* of all paths */
-struct wire_path_word {
-    uint64_t offset; /* from the stack pointer */
-    uint64_t value;
+/* Paths to allocators by what is on the stack, as the host found out from copies: a tree whose nodes each say where to
+ * look next, and whose edges are what is found there. Who has come to a node that says nothing more has come by its
+ * path, and tells the path's number alone; the words that were passed are all that the path hangs on, and were all the
+ * same. Nodes lie in a table: one that another leads to right behind that, if the place was free, else by where the
+ * edge begins and its value; who looks for one tries that place, and those from its own on until a free one. The host
+ * adds nodes, and never changes where one leads; it writes `from` last. */
+#define WIRE_PATH_BITS 16u
+#define WIRE_PATH_NODES_MAX 49152u /* of the places, so that the last one stays free and free ones are near */
+#define WIRE_PATH_PLACES (65536u + 126u)
+#define WIRE_PATH_ROOT 2u /* says: look where the stack pointer is */
+struct wire_path_node {
+    uint64_t value;  /* of the edge */
+    uint32_t from;   /* where in `places` the edge's node is, in bytes, and 1; WIRE_PATH_ROOT; 0: the place is free */
+    uint32_t look;   /* bytes from the stack pointer to the next word, or WIRE_PATH_RBP; 0: nowhere */
+    uint32_t number; /* of the path that ends here, or of all paths through here that are not known; 0: none */
+    uint32_t unused[3];
 };
-struct wire_path {
-    uint32_t number;       /* not 0 */
-    uint32_t bytes;        /* of the stack that are looked at: 8 or more */
-    uint32_t are, lead;    /* where in wire_paths end the words that have a value, at least one, and behind them those
-                              that lead so far from the stack pointer */
-    uint64_t has_rbp, rbp; /* 1: the register leads so far from there */
-    struct wire_path_word words[];
-};
+#define WIRE_PATH_RBP 0x80000000u   /* the edge is how far the register leads from the stack pointer */
+#define WIRE_PATH_LEADS 0x40000000u /* of a word: the edge is how far it leads from there, else it is the word */
+#define WIRE_PATH_OFFSET 0x3fffffffu
 struct wire_paths {
-    struct {
-        uint32_t way[2]; /* where in here the path is, in bytes; 0: none */
-    } buckets[WIRE_PATH_BUCKETS];
-    uint64_t paths[WIRE_PATH_BYTES / 8];
-    uint64_t is_near; /* by the host: 1: no path was far of late, so WIRE_CALL_NEAR bytes are copied at most */
-    uint64_t unused;
+    uint64_t is_near;   /* by the host: 1: no path was far of late, so WIRE_CALL_NEAR bytes are copied at most */
+    uint64_t count;     /* likewise: nodes */
+    uint64_t simulated; /* likewise: all that the thread told up to there, a position (WIRE_LINES_VADDR) */
+    uint64_t unused[5];
+    struct wire_path_node places[WIRE_PATH_PLACES];
 };
-static inline uint32_t wire_path_bucket(uint64_t stack, uint64_t return_address)
+/* Of the place `at` bytes behind the begin of the so-many-th chunk, from 0. */
+static inline uint64_t wire_position(uint64_t chunk, uint64_t at) { return (chunk << 16) + at; }
+static inline uint32_t wire_path_place(uint32_t from, uint64_t value)
 {
-    return ((uint32_t)stack >> 3 ^ (uint32_t)return_address) * 2654435761u >> 20;
+    return ((from * 2654435761u) ^ (uint32_t)value) * 2246822519u >> (32 - WIRE_PATH_BITS);
 }
 
 #define WIRE_CHUNK_FORKS 1u /* the thread makes a process by fork, if that does not fail */

@@ -4,21 +4,23 @@
 
 #include <stdlib.h>
 
-/* The lines by number: [count]. */
+/* The lines by number. */
 static uint64_t *lines_of(const struct plain *p)
 {
-    uint64_t *lines = xmalloc(p->count * sizeof *lines);
+    uint64_t *lines = xmalloc(p->numbers.count * sizeof *lines);
     for (uint64_t i = 0; i <= p->numbers.mask; i++) {
         const struct numbers_page *page = &p->numbers.slots[i];
-        for (uint32_t k = 0; page->key && k < 1u << NUMBERS_PAGE_SHIFT; k++)
-            lines[page->of[k]] = (page->key - 1) << NUMBERS_PAGE_SHIFT | k;
+        for (uint32_t k = 0; page->key && k < NUMBERS_PAGE; k++)
+            lines[page->first + k] = (page->key - 1) << NUMBERS_PAGE_SHIFT | k;
     }
     return lines;
 }
 
 static void hand_over_evictors(const struct plain *p, unsigned at, struct bank *b, const uint64_t *lines)
 {
-    for (uint32_t x = 1; x < p->count; x++) {
+    for (uint32_t x = NUMBERS_PAGE; x < p->numbers.count; x++) {
+        if (!p->of[x].at[at])
+            continue;
         uint32_t number = causes_number(b->causes, lines[x]);
         if (p->of[x].by[at])
             causes_note_left(b->causes, number, p->of[x].by[at] - 1, NOTE_EVICTED);
@@ -57,11 +59,10 @@ static void hand_over_set(const struct plain *p, unsigned at, uint64_t set, stru
 static void hand_over_curve(const struct plain *p, const uint64_t *lines)
 {
     struct cache_curve *k = p->curve;
-    k->lines = 0;
     uint32_t *of = xmalloc((p->stack.held + 1) * sizeof *of);
     size_t held = stack_lines(&p->stack, 0, of);
     for (size_t n = 0; n < held; n++)
-        stack_use(&k->stack, curve_number(k, lines[of[n]]));
+        stack_use(&k->stack, numbers_of(&k->numbers, lines[of[n]]));
     free(of);
 }
 

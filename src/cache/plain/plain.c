@@ -6,7 +6,7 @@
 #include <assert.h>
 #include <stdlib.h>
 
-enum { CLOCK_LEFT = 1000, LINES_FIRST = 1 << 10, AHEAD = 16, PART = 2048, FAR_SHARE = 24 };
+enum { CLOCK_LEFT = 1000, LINES_FIRST = 1 << 10, AHEAD = 16, PART = 2048, FAR_SHARE = 24, HOST_LINE = 64 };
 #define CLOCK_MAX (UINT32_MAX >> PLAIN_WAY_BITS)
 #define INLINED __attribute__((always_inline)) static inline
 
@@ -129,23 +129,34 @@ static void miss(struct cache *c, struct plain *p, unsigned at, uint32_t number,
 
 /* ---- references ---- */
 
-static uint32_t new_number(struct plain *p)
+/* Stacks go where lines have their places. */
+static void place_stacks(struct plain *p)
 {
-    assert(p->count < UINT32_MAX / 2);
-    if (p->count == p->cap) {
-        p->of = xrealloc(p->of, 2ull * p->cap * sizeof *p->of);
-        memset(p->of + p->cap, 0, p->cap * sizeof *p->of);
-        p->cap *= 2;
-    }
-    if (p->curve)
-        p->curve->lines++;
-    return p->count++;
+    stack_place_in(&p->stack, &p->of->at[0], PLAIN_LINE_SPREAD);
+    for (unsigned i = 1; i < p->level_count; i++)
+        stack_place_in(&p->levels[i].shadow, &p->of->at[i], PLAIN_LINE_SPREAD);
+}
+
+/* Whole ones of this machine's lines. */
+static void make_room(struct plain *p, uint32_t cap)
+{
+    void *memory = xmalloc(cap * sizeof *p->of + HOST_LINE);
+    struct plain_line *of = (struct plain_line *)ALIGN_UP((uintptr_t)memory, (uintptr_t)HOST_LINE);
+    if (p->cap)
+        memcpy(of, p->of, p->cap * sizeof *of);
+    free(p->memory);
+    p->memory = memory;
+    p->of = of;
+    p->cap = cap;
+    place_stacks(p);
 }
 
 INLINED uint32_t number_of(struct plain *p, uint64_t line)
 {
-    uint32_t *number = numbers_at(&p->numbers, line);
-    return *number ? *number : (*number = new_number(p));
+    uint32_t number = numbers_of(&p->numbers, line);
+    if (number >= p->cap)
+        make_room(p, 2 * p->cap);
+    return number;
 }
 
 /* A line of a reference. Returns the place of its last use among the stack's sizes. */
@@ -196,7 +207,7 @@ INLINED void run_one(struct cache *c, struct plain *p, uint32_t number, const st
         curve_count(p->curve, p->curve_size[farthest], r->cell);
 }
 
-/* The sets of further levels that it will be looked for in, and where it stands in their shadows. */
+/* The sets of further levels that it will be looked for in. */
 INLINED void fetch_further(const struct plain *p, uint32_t number, uint64_t line)
 {
     unsigned here = p->of[number].here;
@@ -205,25 +216,20 @@ INLINED void fetch_further(const struct plain *p, uint32_t number, uint64_t line
         uint64_t first = set_of(l, line) * l->row;
         __builtin_prefetch(&l->used[first], 1);
         __builtin_prefetch(&l->lines[first], 1);
-        if (number < l->shadow.cap)
-            __builtin_prefetch(&l->shadow.of[number], 1);
     }
 }
 
-/* Where many miss not all that is known of lines is near: it is fetched in three steps, some references before. (A
+/* Where many miss not all that is known of lines is near: it is fetched in two steps, some references before. (A
  * further step, for the lines that have to go, costs more than it saves: to find them the whole set is read twice.) */
 static void run_far(struct cache *c, struct plain *p, const struct cache_ref *refs, size_t count)
 {
     uint32_t numbers[PART];
     unsigned shift = c->levels[p->levels[0].at].shift;
-    for (size_t i = 0; i < count + 3 * AHEAD; i++) {
-        size_t known = i - AHEAD, next = known - AHEAD, now = next - AHEAD;
-        if (i < count)
-            numbers_prefetch(&p->numbers, refs[i].address >> shift);
-        if (known < count) {
-            numbers[known] = refs[known].kind == CACHE_FETCH ? 0 : number_of(p, refs[known].address >> shift);
-            __builtin_prefetch(&p->stack.of[numbers[known]], 1);
-            __builtin_prefetch(&p->of[numbers[known]], 1);
+    for (size_t i = 0; i < count + 2 * AHEAD; i++) {
+        size_t next = i - AHEAD, now = next - AHEAD;
+        if (i < count) {
+            numbers[i] = refs[i].kind == CACHE_FETCH ? 0 : number_of(p, refs[i].address >> shift);
+            __builtin_prefetch(&p->of[numbers[i]], 1);
         }
         if (next < count)
             fetch_further(p, numbers[next], refs[next].address >> shift);
@@ -280,6 +286,8 @@ size_t plain_run(struct cache *c, struct plain *p, const struct cache_ref *refs,
         (p->is_far ? run_far : run_near)(c, p, &refs[i], now);
         p->is_far = (misses_of(c, p) - before) * FAR_SHARE > now;
     }
+    if (p->curve)
+        p->curve->lines = (uint32_t)p->stack.held;
     return n;
 }
 
@@ -314,9 +322,7 @@ struct plain *plain_new(const struct cache *c)
         stack_init(p->level_count++ ? &l->shadow : &p->stack, &room, 1);
     }
     numbers_init(&p->numbers);
-    p->cap = LINES_FIRST;
-    p->count = 1;
-    p->of = xmalloc(p->cap * sizeof *p->of);
+    make_room(p, LINES_FIRST);
     return p;
 }
 
@@ -331,7 +337,7 @@ void plain_free(struct plain *p)
     }
     stack_fini(&p->stack);
     numbers_fini(&p->numbers);
-    free(p->of);
+    free(p->memory);
     free(p);
 }
 
@@ -353,6 +359,7 @@ bool plain_carry(struct plain *p, const struct cache *c, struct cache_curve *k)
     p->curve_size[sizes] = (uint8_t)k->sizes;
     stack_fini(&p->stack);
     stack_init(&p->stack, lines, sizes);
+    place_stacks(p);
     p->curve = k;
     return true;
 }

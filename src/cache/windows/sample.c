@@ -274,6 +274,18 @@ static void sum_level(struct sample *s, const struct cache_windows *w, double by
     per_window_free(&all);
 }
 
+void cache_windows_weigh(struct cache *c, const double *weights)
+{
+    struct cache_windows *w = &c->windows;
+    w->stands_for = w->all2 = 0;
+    for (size_t i = 0; i < w->each.len; i++) {
+        struct cache_window *one = &w->each.data[i];
+        one->weight *= weights[i];
+        w->stands_for += one->weight * one->references;
+        w->all2 += one->weight * one->weight * one->references * one->references;
+    }
+}
+
 void cache_windows_stand_for(struct cache *c, double references, const double *factor, size_t count)
 {
     struct cache_windows *w = &c->windows;
@@ -386,11 +398,12 @@ struct cache_estimate sample_estimate_cells(const struct cache *c, unsigned leve
     return estimate(c, l, &sums, part_of(&g));
 }
 
-void cache_windows_add(const struct cache *c, unsigned level, uint32_t cell, double factor, double *of_windows)
+void cache_windows_add(const struct cache *c, unsigned level, uint32_t cell, enum cache_reading reading, double factor,
+                       double *of_windows)
 {
     const struct level *l = &c->levels[level];
     const struct sample *s = &l->sample;
-    double part = part_of_cell(c, l, cell);
+    double part = reading == CACHE_LIKELY ? part_of_cell(c, l, cell) : reading == CACHE_MOST;
     factor *= factor_of(&c->windows, cell);
     for (size_t i = first_missed(s, cell); i < s->missed.len && s->missed.data[i].cell == cell; i++) {
         const struct sample_missed *m = &s->missed.data[i];

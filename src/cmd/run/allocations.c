@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Events of the stream to calls of allocators, whose return addresses are those of the originals. */
 #include "cmd/run/allocations.h"
+#include "cmd/spy/known_paths.h"
 
 #include <stdlib.h>
 
@@ -16,10 +17,6 @@ struct copy { /* a module that was loaded */
     uint64_t load;
     const struct rewrite_returns *returns; /* NULL: it has no copy */
 };
-struct placed {       /* paths of an area, in its struct wire_paths */
-    VEC(uint32_t) at; /* by number; 0: not there */
-    uint32_t end;
-};
 struct allocations {
     struct data *data;
     struct data_calls *calls;
@@ -29,10 +26,9 @@ struct allocations {
     struct file *files;
     size_t file_count;
     bool has_files_of_another;
-    VEC(struct copy) copies;   /* by data's number of the module */
-    VEC(struct placed) placed; /* by area */
-    int pid;                   /* 0: nothing runs yet */
-    double looked_at;          /* what it has mapped */
+    VEC(struct copy) copies; /* by data's number of the module */
+    int pid;                 /* 0: nothing runs yet */
+    double looked_at;        /* what it has mapped */
 };
 
 void allocations_watch(struct arena *a, const struct data_watched *own, size_t own_count, struct rewrite_options *out)
@@ -48,8 +44,11 @@ void allocations_watch(struct arena *a, const struct data_watched *own, size_t o
         if (own[i].address)
             all[own[i].known].addr = own[i].address;
     for (size_t i = 0; i < own_count; i++)
-        all[n + i] = (struct rewrite_watched){
-            .name = own[i].name, .returns = own[i].size_argument != DATA_NO_SIZE, .is_own = true};
+        all[n + i] =
+            (struct rewrite_watched){.name = own[i].name,
+                                     .returns = own[i].size_argument != DATA_NO_SIZE,
+                                     .takes_several = own[i].size_argument != DATA_NO_SIZE && own[i].size_argument > 0,
+                                     .is_own = true};
     out->watched = all;
     out->watched_count = n + own_count;
 }
@@ -159,9 +158,6 @@ void allocations_free(struct allocations *a)
         return;
     data_calls_free(a->calls);
     VEC_FREE(&a->copies);
-    for (size_t i = 0; i < a->placed.len; i++)
-        VEC_FREE(&a->placed.data[i].at);
-    VEC_FREE(&a->placed);
     if (!a->has_files_of_another)
         free_files(a);
     free(a);
@@ -303,43 +299,23 @@ void allocations_read_maps(struct allocations *a)
 
 /* ---- events ---- */
 
-/* Behind the last, and in the first place for its stack pointer and return address. */
-static void put_path(struct allocations *a, const struct launch_chunk *c, uint64_t stack, const struct data_path *by)
-{
-    struct wire_paths *to = c->paths;
-    while (a->placed.len <= c->area)
-        VEC_PUSH(&a->placed, ((struct placed){.end = offsetof(struct wire_paths, paths)}));
-    struct placed *placed = &a->placed.data[c->area];
-    size_t words = by->are_count + by->lead_count, bytes = sizeof(struct wire_path) + words * sizeof(*by->are);
-    while (placed->at.len <= by->number)
-        VEC_PUSH(&placed->at, 0u);
-    uint32_t at = placed->at.data[by->number];
-    if (!at) {
-        if (placed->end + bytes > sizeof *to)
-            return;
-        placed->at.data[by->number] = at = placed->end;
-        placed->end += (uint32_t)bytes;
-        struct wire_path *path = (struct wire_path *)((char *)to + at);
-        uint32_t are_end = at + (uint32_t)(sizeof *path + by->are_count * sizeof *by->are);
-        *path = (struct wire_path){by->number, by->bytes, are_end, placed->end, by->by_rbp, by->rbp};
-        memcpy(path->words, by->are, by->are_count * sizeof *by->are);
-        memcpy(path->words + by->are_count, by->lead, by->lead_count * sizeof *by->lead);
-    }
-    uint32_t *way = to->buckets[wire_path_bucket(stack, by->are[0].value)].way;
-    if (way[0] == at || way[1] == at)
-        return;
-    way[1] = way[0];
-    __atomic_store_n(&way[0], at, __ATOMIC_RELEASE);
-}
-
 static bool read_call(const struct wire_entry *e, size_t entries, struct data_call *out)
 {
     struct wire_call call = {.path = 0};
     struct wire_short less;
+    struct wire_least least;
+    if (entries == WIRE_LEAST_ENTRIES) {
+        memcpy(&least, e + 1, sizeof least);
+        *out = (struct data_call){.arguments = {least.argument}, .open = least.open};
+        return true;
+    }
     if (entries == WIRE_SHORT_ENTRIES) {
         memcpy(&less, e + 1, sizeof less);
-        *out =
-            (struct data_call){.arguments = {less.argument}, .stack = less.stack, .time = less.time, .open = less.open};
+        *out = (struct data_call){.arguments = {less.argument},
+                                  .stack = less.stack,
+                                  .time = less.time,
+                                  .open = less.open & ((1ull << WIRE_CALL_PATH_SHIFT) - 1),
+                                  .path = (uint32_t)(less.open >> WIRE_CALL_PATH_SHIFT)};
         return true;
     }
     if (entries < WIRE_CALL_ENTRIES)
@@ -356,27 +332,57 @@ static bool read_call(const struct wire_entry *e, size_t entries, struct data_ca
     return true;
 }
 
+static void take_given(struct allocations *a, const struct launch_chunk *chunk, const struct wire_entry *e,
+                       size_t entries)
+{
+    struct wire_given_alone alone = {0};
+    struct wire_given given = {0};
+    if (entries == WIRE_GIVEN_ALONE_ENTRIES) {
+        memcpy(&alone, e + 1, sizeof alone);
+        given.address = alone.address;
+        given.argument = alone.argument;
+    } else if (entries == WIRE_GIVEN_ENTRIES) {
+        memcpy(&given, e + 1, sizeof given);
+    } else {
+        return;
+    }
+    struct data_call c = {.thread = chunk->area,
+                          .function = e->site & UINT16_MAX,
+                          .path = e->site >> 16,
+                          .arguments = {given.argument},
+                          .stack = given.stack,
+                          .time = given.time,
+                          .open = given.open};
+    data_gave(a->calls, &c, given.address);
+}
+
+static void take_entrance(struct allocations *a, const struct launch_chunk *chunk, const struct data_call *c)
+{
+    const struct data_path *path = data_entered(a->calls, c);
+    if (path && chunk->paths)
+        known_paths_add(chunk->paths, path);
+    if (c->copy_bytes && chunk->paths)
+        chunk->paths->is_near = data_paths_are_near(a->calls);
+}
+
 size_t allocations_take(struct allocations *a, const struct launch_chunk *chunk, const struct wire_entry *e,
                         size_t left)
 {
     struct data_call c;
     size_t entries = wire_event_entries(e);
-    if (entries >= left || !read_call(e, entries, &c))
-        return 1 + min_u64(entries, left - 1);
-    c.thread = chunk->area;
-    c.function = e->site & ~WIRE_CALL_JUMPS;
-    if (wire_event_kind(e) == WIRE_EVENT_ENTER && e->site & WIRE_CALL_JUMPS) {
-        data_jumps(a->calls, &c);
-    } else if (wire_event_kind(e) == WIRE_EVENT_ENTER) {
-        const struct data_path *path = data_entered(a->calls, &c);
-        if (path && chunk->paths)
-            put_path(a, chunk, c.stack, path);
-        if (c.copy_bytes && chunk->paths)
-            chunk->paths->is_near = data_paths_are_near(a->calls);
-    } else if (wire_event_kind(e) == WIRE_EVENT_LEAVE) {
-        data_left(a->calls, &c);
+    if (entries < left && wire_event_kind(e) == WIRE_EVENT_GIVEN)
+        take_given(a, chunk, e, entries);
+    else if (entries < left && read_call(e, entries, &c)) {
+        c.thread = chunk->area;
+        c.function = e->site & ~WIRE_CALL_JUMPS;
+        if (wire_event_kind(e) == WIRE_EVENT_ENTER && e->site & WIRE_CALL_JUMPS)
+            data_jumps(a->calls, &c);
+        else if (wire_event_kind(e) == WIRE_EVENT_ENTER)
+            take_entrance(a, chunk, &c);
+        else if (wire_event_kind(e) == WIRE_EVENT_LEAVE)
+            data_left(a->calls, &c);
     }
-    return 1 + entries;
+    return 1 + min_u64(entries, left - 1);
 }
 
 const struct data_given *allocations_given(const struct allocations *a) { return data_given(a->calls); }

@@ -57,70 +57,87 @@ int one_run_refuse_others(const struct profile *p, const struct launch_result *f
            CMD_UNUSABLE;
 }
 
+struct taking_back {
+    struct profile *p;
+    const struct prof_input *in;
+};
+
 static const struct rewrite_map *map_of(void *ctx, uint32_t module, const char **copy)
 {
-    struct profile *p = ctx;
-    *copy = p->program->modules[module].copy;
-    return profile_map(p, module);
+    const struct taking_back *t = ctx;
+    *copy = t->p->program->modules[module].copy;
+    return profile_map(t->p, module);
 }
 
-/* To the originals. Returns how many samples were the counters' own. */
-static uint64_t take_back(struct profile *p, struct launch_result *run)
+/* A counter that is stored after each turn of a short loop waits for its own store, some cycles. That of an edge stands
+ * behind its function, and what counts by registers does not count its own executions: the more of both is taken. */
+static double most_of(void *ctx, uint32_t module, const struct rewrite_place *at)
 {
-    const struct rewrite_copies copies = {p->program->module_count, map_of, p};
-    return rewrite_take_back(&copies, run->samples, run->sample_count, run->frames, run->frame_count);
+    static const double ONE_S = 1e-9;
+    const struct prof_input *in = ((const struct taking_back *)ctx)->in;
+    const struct prof_input_module *m = &in->modules[module];
+    if (!m->counters || !m->flow->blocks)
+        return INFINITY;
+    uint64_t counted = at->counter == ID_NONE ? 0 : m->counters[at->counter];
+    return ONE_S / in->sample_period_s * (double)max_u64(counted, m->flow->blocks[at->block]);
 }
 
 /* A sample stands at the oldest instruction that has not retired: counters that are done while the program waits for
  * something else have none, and cost none. */
-static void take_off_counting(struct one_run *one, uint64_t of_counters)
+static double counting_s(struct profile *p, const struct launch_result *r, const struct prof_input *in)
 {
-    const struct launch_result *r = one->run;
-    one->user_s = r->user_s;
-    one->counting_s = NAN;
+    struct taking_back t = {p, in};
+    const struct rewrite_copies copies = {p->program->module_count, map_of, most_of, &t};
+    uint64_t taken = rewrite_take_back(&copies, r->samples, r->sample_count, r->frames, r->frame_count);
     if (!r->samples_user)
-        return;
-    one->counting_s = r->user_s * (double)of_counters / (double)r->samples_user;
-    one->user_s -= one->counting_s;
-    diag_debug(1, "one run: %llu of %llu samples taken off, %.4f s", (unsigned long long)of_counters,
-               (unsigned long long)r->samples_user, one->counting_s);
+        return NAN;
+    double s = r->user_s * (double)taken / (double)r->samples_user;
+    diag_debug(1, "one run: %llu of %llu samples taken off, %.4f s", (unsigned long long)taken,
+               (unsigned long long)r->samples_user, s);
+    return s;
 }
 
 /* Forks, and pages that are copied after them, are part of its system time. Copies are in no cache: that costs the
  * program between nothing and as much again (perl 1.0, bzip2 0.4 times as much). */
-static void take_off_windows(struct one_run *one)
+static void take_off_windows(const struct launch_result *r, struct one_run_times *t)
 {
-    const struct launch_burst_counts *b = &one->run->bursts;
-    bool taken = one->windows && !one->run->windows_note;
-    one->windows_s = taken ? fmin(one->run->system_s, b->forks_s + b->copied_s) : NAN;
-    one->system_s = one->run->system_s - (taken ? one->windows_s : 0);
-    one->user_s -= taken ? fmin(one->user_s / 2, b->copied_s / 2) : 0;
+    bool taken = r->tried_windows && !r->windows_note;
+    t->windows_s = taken ? fmin(r->system_s, r->bursts.forks_s + r->bursts.copied_s) : NAN;
+    t->system_s = r->system_s - (taken ? t->windows_s : 0);
+    t->user_s -= taken ? fmin(t->user_s / 2, r->bursts.copied_s / 2) : 0;
 }
 
-int one_run_make(struct profile *p, struct one_run *one)
+struct one_run_times one_run_take_off(struct profile *p, const struct launch_result *run, const struct prof_input *in)
+{
+    struct one_run_times t = {.counting_s = counting_s(p, run, in)};
+    t.user_s = run->user_s - (isnan(t.counting_s) ? 0 : t.counting_s);
+    take_off_windows(run, &t);
+    return t;
+}
+
+int one_run_make(struct profile *p, const struct launch_burst_options *windows, struct launch_result **out)
 {
     const struct cmd_args *a = p->args;
     struct launch_options o = profile_counted_options(p);
     int rc = profile_copies(p);
     o.sample_hz = a->hz > 0 ? a->hz : HZ;
     o.threads = o.may_sample_itself = true;
-    o.bursts = one->windows;
-    if (rc || (rc = profile_run(p, &o, true, &one->run)))
+    o.bursts = windows;
+    if (rc || (rc = profile_run(p, &o, true, out)))
         return rc;
-    if (o.bursts && !one->run->windows_note)
-        profile_note_after(p, one->run);
+    const struct launch_result *run = *out;
+    if (o.bursts && !run->windows_note)
+        profile_note_after(p, run);
     launch_remember_modules(p->program);
-    launch_keep_sampled(p->program, one->run);
-    profile_warn_left(one->run);
+    launch_keep_sampled(p->program, run);
+    profile_warn_left(run);
     if (a->follow)
-        profile_take_processes(p, one->run);
+        profile_take_processes(p, run);
     else
-        profile_warn_executed(one->run);
-    take_off_counting(one, take_back(p, one->run));
-    take_off_windows(one);
+        profile_warn_executed(run);
     if (p->rank.rank != ID_NONE)
         diag_warn(
             "one-run",
             "a process can join its parallel job only once: times are those of the counted copy, less its counters'");
-    return profile_counts_are_exact(one->run) ? 0 : CMD_SELF_FAILED;
+    return profile_counts_are_exact(run) ? 0 : CMD_SELF_FAILED;
 }

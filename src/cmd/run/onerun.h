@@ -17,12 +17,14 @@ bool one_run_may_fork(const struct profile *p);
  * status after one line. */
 int one_run_refuse_others(const struct profile *p, const struct launch_result *first);
 
-struct one_run {
-    const struct launch_burst_options *windows; /* NULL: none are taken */
-    struct launch_result *run;                  /* counted and sampled; the caller frees it */
-    double user_s, counting_s;                  /* without what counters took; that, NAN not known */
-    double system_s, windows_s;                 /* without what windows took; that, NAN none were taken */
+/* Makes the run, counted and sampled; windows NULL: none are taken. 0, or an exit status; the caller frees *out. */
+int one_run_make(struct profile *p, const struct launch_burst_options *windows, struct launch_result **out);
+
+struct one_run_times {
+    double user_s, counting_s;  /* without what counters took; that, NAN not known */
+    double system_s, windows_s; /* without what windows took; that, NAN none were taken */
 };
-/* Makes the run. 0, or an exit status. */
-int one_run_make(struct profile *p, struct one_run *one);
+/* Once its counts are solved (profile_keep_feedback): samples in copies, which `in` has too, become those of the
+ * originals, and what counting and windows took is told. */
+struct one_run_times one_run_take_off(struct profile *p, const struct launch_result *run, const struct prof_input *in);
 #endif

@@ -19,9 +19,7 @@ struct times {
     size_t n, planned;
     double guises[2]; /* user times of the sampled and the counted run, where these are not in `user` */
     size_t guise_count;
-    double began, shortest;  /* when the first run began; wall time of the shortest plain run */
-    double counting_s;       /* what counters took in the only run, taken off; NAN not known */
-    double windows_system_s; /* likewise windows */
+    double began, shortest; /* when the first run began; wall time of the shortest plain run */
     double clocks[PLAIN_MAX], shares[PLAIN_MAX];
     size_t looks; /* at the core's speed, beside the plain runs; of clocks and shares */
     struct machine_reading
@@ -239,27 +237,19 @@ static int make_runs(struct profile *p, const struct machine *m, struct runs *r)
 static int make_one_run(struct profile *p, const struct machine *m, struct times *t, struct taken_windows *to,
                         struct launch_result **run)
 {
-    struct one_run one = {.run = NULL};
     struct launch_burst_options windows;
     bool wanted = windows_wanted(p->args, m) && one_run_may_fork(p);
-    if (wanted) {
+    if (wanted)
         windows = windows_options(p, to);
-        one.windows = &windows;
-    }
     machine_clock_read_rate(t->readings);
-    int rc = one_run_make(p, &one);
-    *run = one.run;
+    int rc = one_run_make(p, wanted ? &windows : NULL, run);
     if (rc)
         return rc;
     if (wanted)
-        windows_note(one.run, to);
+        windows_note(*run, to);
     look_at_speed(m, t);
     t->readings[MACHINE_CLOCK_READINGS] = machine_clock_read();
-    t->user[0] = one.user_s;
-    t->system[0] = one.system_s;
-    t->counting_s = one.counting_s;
-    t->windows_system_s = one.windows_s;
-    t->n = 1;
+    t->n = 1; /* whose times are told when its counts are */
     take_clock(p, m, t);
     return 0;
 }
@@ -278,15 +268,24 @@ static int join_spied(struct profile *p, struct runs *r, struct prof_input *in)
     return rc;
 }
 
+static void take_one_run(struct profile *p, const struct launch_result *run, struct times *t, struct prof_input *in)
+{
+    struct one_run_times once = one_run_take_off(p, run, in);
+    t->user[0] = once.user_s;
+    t->system[0] = once.system_s;
+    in->counting_s = once.counting_s;
+    in->windows_s = once.windows_s;
+}
+
 static int join(struct profile *p, const struct cmd_args *a, struct machine *m, const char *where,
                 const struct probe_plan *plan, struct runs *runs)
 {
-    const struct times *t = &runs->times;
+    struct times *t = &runs->times;
     const struct launch_result *counted = runs->counted, *sampled = one_run_is(p) ? counted : runs->sampled;
     struct prof_input in = {.plain_user_s = t->user,
                             .ran_once = one_run_is(p),
-                            .counting_s = t->counting_s,
-                            .windows_s = t->windows_system_s,
+                            .counting_s = NAN,
+                            .windows_s = NAN,
                             .plain_system_s = t->system,
                             .plain_runs = t->n,
                             .guise_user_s = t->guises,
@@ -311,6 +310,10 @@ static int join(struct profile *p, const struct cmd_args *a, struct machine *m, 
         diag_warn("no-samples", "the program could not be sampled (%s): times are known for the whole program only",
                   sampled->sampler_note ? sampled->sampler_note : "no sampler");
     profile_keep_feedback(p, &in);
+    if (one_run_is(p))
+        take_one_run(p, counted, t, &in);
+    if (!runs->spied && !a->baseline_threads)
+        profile_forget_counters(p, &in);
     if ((rc = join_spied(p, runs, &in)))
         return rc;
     return a->baseline_threads && p->rank.rank == ID_NONE ? baseline_run(p, &in) : 0;
@@ -408,7 +411,7 @@ static int write_gprof(const struct profile *p, const struct cmd_args *a)
 static int run(struct profile *p, const struct cmd_args *a)
 {
     struct machine *m = NULL;
-    struct runs runs = {.times = {.counting_s = NAN, .windows_system_s = NAN}};
+    struct runs runs = {.sampled = NULL};
     struct probe_plan plan;
     const char *where = NULL;
     int rc = check(a);

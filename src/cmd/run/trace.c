@@ -415,7 +415,7 @@ static int end_output(struct trace *t, const char *path)
     return t->error ? diag_error("trace: %s: cannot be written: %s", path, strerror(t->error)) : 0;
 }
 
-static void pass_sample(void *ctx, bool begins, uint64_t references) { (void)ctx, (void)begins, (void)references; }
+static void pass_sample(void *ctx, const struct launch_sample_end *end) { (void)ctx, (void)end; }
 
 static int run(struct trace *t, int *status)
 {

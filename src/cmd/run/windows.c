@@ -126,6 +126,8 @@ void windows_note(const struct launch_result *r, struct taken_windows *to)
 {
     diag_debug(1, "windows: %u bursts of %u snapshots, %u lost, %u skipped, %u empty; %zu step by step",
                r->bursts.taken, r->bursts.begun, r->bursts.lost, r->bursts.skipped, r->bursts.empty, to->windows.len);
+    diag_debug(1, "windows: snapshots used %.3f s, mtool %.3f to translate and %.3f on what they recorded",
+               r->bursts.snapshots_user_s + r->bursts.snapshots_system_s, r->bursts.answer_s, r->bursts.take_s);
     if (!r->windows_note)
         return;
     to->windows.len = to->kept.len = 0;

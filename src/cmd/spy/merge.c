@@ -60,9 +60,14 @@ static uint64_t stamp_of(const struct held *h, size_t at)
     const struct wire_entry *e = &h->entries[at];
     struct wire_call call;
     struct wire_short less;
+    struct wire_given given;
     bool is_call =
         wire_is_event(e) && (wire_event_kind(e) == WIRE_EVENT_ENTER || wire_event_kind(e) == WIRE_EVENT_LEAVE);
     size_t entries = after(h, at) - at - 1;
+    if (wire_is_event(e) && wire_event_kind(e) == WIRE_EVENT_GIVEN && entries == WIRE_GIVEN_ENTRIES) {
+        memcpy(&given, e + 1, sizeof given);
+        return given.time;
+    }
     if (is_call && entries == WIRE_SHORT_ENTRIES) {
         memcpy(&less, e + 1, sizeof less);
         return less.time;
@@ -168,6 +173,7 @@ static void hand_over(struct merge *m, struct queue *q, uint64_t until)
         advance(h, first_since(h, until));
     struct launch_chunk piece = h->chunk;
     piece.entries = h->entries + from;
+    piece.position += from * sizeof *h->entries;
     piece.count = h->next - from;
     m->take(m->ctx, &piece);
     if (h->next >= h->chunk.count)

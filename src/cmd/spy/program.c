@@ -5,6 +5,7 @@
  */
 #include "cmd/spy/program.h"
 
+#include <assert.h>
 #include <math.h>
 #include <stdlib.h>
 #include <sys/resource.h>
@@ -83,12 +84,22 @@ struct spy_whose spied_variable(struct spied_program *s, uint64_t address)
     return is_variable ? (struct spy_whose){b->object, field_of(s, b, address)} : (struct spy_whose){0, 0};
 }
 
+/* What many look-ups go through is far off: it is fetched for all of them first, step by step. */
 static void find_whose(void *ctx, struct spy_access *accesses, size_t count)
 {
     struct spied_program *s = ctx;
-    for (size_t i = 0; i < count; i++)
-        if (!data_block_still_holds(s->data, accesses[i].hint.block, accesses[i].hint.serial, accesses[i].address))
-            look_up(s, &accesses[i]);
+    struct spy_access *others[SPY_PENDING];
+    size_t n = 0;
+    assert(count <= SPY_PENDING);
+    for (struct spy_access *a = accesses; a < accesses + count; a++)
+        if (!data_block_still_holds(s->data, a->hint.block, a->hint.serial, a->address)) {
+            data_fetch_granule(s->data, a->address);
+            others[n++] = a;
+        }
+    for (size_t i = 0; i < n; i++)
+        data_fetch_block(s->data, others[i]->address);
+    for (size_t i = 0; i < n; i++)
+        look_up(s, others[i]);
 }
 
 /* ---- sites ---- */
@@ -199,12 +210,15 @@ static int choose_part(struct spied_program *s)
 static void make_spy(struct spied_program *s)
 {
     const struct cache_config *configs = configs_of(s);
+    if (s->has_threads && s->is_filtered)
+        s->simulated = simulated_new();
     s->spy = spy_new(&(struct spy_options){.configs = configs,
                                            .config_count = s->cache_count,
                                            .curve_line = s->samples.length ? 0 : spy_curve_line(&s->caches[0].config),
                                            .curve_least = SPY_CURVE_MIN,
                                            .curve_bytes = SPY_CURVE_MAX,
                                            .has_threads = s->has_threads,
+                                           .lost = s->simulated ? simulated_lost(s->simulated) : NULL,
                                            .filter_shift = s->filter_two ? s->filter_shift : 0,
                                            .part = s->part,
                                            .find_whose = find_whose,
@@ -268,9 +282,11 @@ void spied_process_free(struct spied_program *s)
     merge_free(s->merge);
     merge_free(s->second_merge);
     spy_free(s->spy);
+    simulated_free(s->simulated);
     locals_free(s->locals);
     allocations_free(s->allocations);
     VEC_FREE(&s->layouts);
+    VEC_FREE(&s->executed);
     data_free(s->data);
     arena_free(s->arena);
     free(s->stack_of);
@@ -392,7 +408,7 @@ static int end_simulation(struct spied_program *s, const struct launch_result *r
     }
     if (s->family)
         family_end(s->family);
-    spied_end_samples(s, run);
+    spied_end_samples(s);
     if (run->references_lost || run->flags & WIRE_LOST)
         diag_warn("references-lost", "%llu references or more were lost for want of memory: figures are too low",
                   (unsigned long long)run->references_lost);

@@ -18,8 +18,13 @@ struct spied_module { /* by place in launch_program.modules */
 
 enum spied_layout { SPIED_UNKNOWN, SPIED_PLAIN, SPIED_FIELDS }; /* of a data object: whether it has fields */
 
-struct locals; /* opaque */
-struct family; /* opaque */
+struct spied_executed { /* a counter of a module, in a sample */
+    uint32_t sample, module, counter, times;
+};
+
+struct locals;    /* opaque */
+struct family;    /* opaque */
+struct simulated; /* opaque */
 struct spied_program {
     struct profile *profile;
     struct family *family; /* with --follow, of its processes; these are spied programs too, and what they found is
@@ -34,9 +39,10 @@ struct spied_program {
     bool filter_two;  /* nor such as change the order of two lines alone (rewrite_options) */
     bool is_filtered; /* references that are known to hit the nearest level are not told */
     uint8_t filter_shift;
-    struct cache_part part;           /* of the sets, that is simulated */
-    struct launch_samples samples;    /* length 0: all references are simulated */
-    const struct prof_input *counted; /* what the counted run gave */
+    struct cache_part part;              /* of the sets, that is simulated */
+    struct launch_samples samples;       /* length 0: all references are simulated */
+    VEC(struct spied_executed) executed; /* in samples */
+    const struct prof_input *counted;    /* what the counted run gave */
     struct spy *spy;
     struct data *data;
     struct data_watched *own; /* allocators that the options name */
@@ -57,6 +63,7 @@ struct spied_program {
     /* stream.c */
     struct merge *merge;              /* of threads */
     struct merge *second_merge;       /* the same in another order; NULL: there are no threads */
+    struct simulated *simulated;      /* likewise, or nothing is filtered */
     uint32_t thread;                  /* of the chunk that is taken */
     const struct launch_chunk *piece; /* likewise */
     bool is_between;                  /* likewise */
@@ -77,8 +84,8 @@ void spied_choose_filter(struct spied_program *s, bool has_threads);
 /* samples.c. Options: 0, or an exit status after one line. */
 int spied_check_samples(const struct cmd_args *a);
 void spied_plan_samples(struct spied_program *s, const struct launch_result *counted);
-void spied_sample(void *ctx, bool begins, uint64_t references); /* as launch_reference_options has it */
-void spied_end_samples(struct spied_program *s, const struct launch_result *run); /* all was handed over */
+void spied_sample(void *ctx, const struct launch_sample_end *end); /* as launch_reference_options has it */
+void spied_end_samples(struct spied_program *s);                   /* all was handed over */
 /* program.c: of the procedure that has the site; 0: not known. What a variable's address is of; object 0: of none. */
 uint32_t spied_frames(struct spied_program *s, uint32_t site);
 struct spy_whose spied_variable(struct spied_program *s, uint64_t address);
@@ -101,6 +108,11 @@ struct prof_input_datum *family_data(const struct family *f, uint32_t *count);
 /* And what each missed. */
 const struct prof_input_process *family_processes(const struct family *f, size_t *count);
 uint64_t family_block_begin(void *ctx, uint32_t object, uint64_t address); /* ctx: the spied program of all */
+/* simulated.c: how far the simulation is, for the program's threads; behind a piece that was handed to it */
+struct simulated *simulated_new(void);
+void simulated_free(struct simulated *k);
+void simulated_see(struct simulated *k, const struct spied_program *s, const struct launch_chunk *c);
+struct cache_lost *simulated_lost(struct simulated *k); /* for the caches; goes with it */
 /* identity.c: what tells the objects of one process that are those of another, too. Appended. */
 void spied_identify(const struct spied_program *s, uint32_t object, struct strbuf *out);
 /* locals.c: thread-local variables, of each thread when its first chunk comes */

@@ -2,7 +2,8 @@
  * Copies made ahead, while the program runs untouched: by a helper process, one copy after the other, that leaves the
  * program a processor and comes after it where there is none to spare. A convenience only: what it has not made when
  * the copies are wanted, or made for other options than turn out to be right, launch_copies_make makes. The lock of
- * each entry of the cache keeps the two from doing the same work. */
+ * each entry of the cache keeps the two from doing the same work. Samples of the run that is under way tell it what is
+ * hot (heat.c). */
 #include <errno.h>
 #include <fcntl.h>
 #include <sched.h>
@@ -33,7 +34,9 @@ static _Noreturn void make_all(struct launch_program *p, const struct rewrite_op
     diag_quiet = true;
     diag_verbose = 0;
     parallel_max = (unsigned)spare;
-    copies_make_by(p, opt, p->module_count, 1);
+    p->is_ahead = true;
+    if (copies_make_by(p, opt, p->module_count, 1) == 0 && p->heat)
+        heat_go_on(p, opt);
     _exit(0);
 }
 
@@ -44,6 +47,7 @@ void launch_copies_ahead(struct launch_program *p, const struct rewrite_options 
         opt->threads) /* nothing to spare; or the program may want them all, and is asked how long it waits */
         return;
     pid_t parent = getpid();
+    p->heat = heat_new();
     p->ahead = fork();
     if (p->ahead == 0)
         make_all(p, opt, parent, all - 1);
@@ -51,6 +55,8 @@ void launch_copies_ahead(struct launch_program *p, const struct rewrite_options 
 
 void copies_ahead_end(struct launch_program *p)
 {
+    heat_free(p->heat);
+    p->heat = NULL;
     if (p->ahead <= 0)
         return;
     kill(p->ahead, SIGKILL); /* its workers end with it */

@@ -154,6 +154,7 @@ static void run_jobs(struct launch_program *p, struct job *jobs, size_t n, const
         diag_progress_of("rewriting", name_of_running(p, jobs, started), done_bytes, all_bytes);
         if (started < n && running < max) {
             jobs[started].opt = feedback_options(p, jobs[started].module, opt);
+            heat_begin(p, jobs[started].module, &jobs[started].opt);
             if (!start_job(&jobs[started], p->modules[jobs[started].module].path)) {
                 jobs[started].pid = 0;
                 p->modules[jobs[started].module].refused = "no process could be started to rewrite it";

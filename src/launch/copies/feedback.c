@@ -33,6 +33,14 @@ static const char *sampled_path(const struct launch_program *p, size_t module)
     return arena_printf(p->arena, "%s/sampled-%s", feedback_dir(p->arena), id.key);
 }
 
+const char *heat_path(const struct launch_program *p, size_t module)
+{
+    struct identity id;
+    if (!p->key || !identity_known(p->arena, p->modules[module].path, &id))
+        return NULL;
+    return arena_printf(p->arena, "%s/heat-%s-%s", feedback_dir(p->arena), p->key, id.key);
+}
+
 static const char *if_there(const char *path)
 {
     if (!path || !file_exists(path))
@@ -54,6 +62,7 @@ struct rewrite_options feedback_options(const struct launch_program *p, size_t m
     if (opt->plan != REWRITE_COUNT)
         return own;
     own.feedback = if_there(feedback_path(p, module));
+    own.heat = own.feedback ? NULL : if_there(heat_path(p, module));
     own.sampled = if_there(sampled_path(p, module));
     return own;
 }
@@ -69,6 +78,8 @@ void launch_keep_sampled(const struct launch_program *p, const struct launch_res
         bool is_other = module == ID_NONE || module >= p->module_count || p->modules[module].other_program ||
                         p->modules[module].is_interp;
         struct identity id;
+        if (!is_other && !p->ahead && !run->counters) /* of the untouched program */
+            heat_keep(p, module, s, n);
         bool is_known = !is_other && identity_read(p->arena, p->modules[module].path, &id) == 0;
         const char *path = is_known ? sampled_path(p, module) : NULL;
         if (path && file_make_dirs(feedback_dir(p->arena), 0700) == 0 &&

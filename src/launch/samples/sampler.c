@@ -250,6 +250,8 @@ static void apply_sample(struct sampler *f, const struct item *it)
         }
     }
     count_place(f, module, vaddr);
+    if (module != ID_NONE)
+        heat_note(spaces_program(f->spaces)->heat, module, vaddr);
     if (tells_threads(f, it))
         threads_sample(f->threads, it->tid, it->time_ns,
                        &(struct observed_thread_sample){
@@ -283,6 +285,7 @@ static void learn_excluded(struct sampler *f)
         if (!pid) /* not yet */
             break;
         map_put(&f->excluded, (uint64_t)(uint32_t)pid, 1);
+        spaces_take_out(f->spaces, (uint32_t)pid); /* its fork may have come before it said so */
     }
 }
 
@@ -338,7 +341,6 @@ static void apply(struct sampler *f, const struct item *it)
  * is complete. */
 static void settle(struct sampler *f, uint64_t before_ns)
 {
-    learn_excluded(f);
     qsort(f->items.data, f->items.len, sizeof *f->items.data, by_time);
     size_t n = 0;
     while (n < f->items.len && f->items.data[n].time_ns < before_ns) {
@@ -355,6 +357,7 @@ void sampler_drain(struct sampler *f, bool is_last)
 {
     uint64_t began_ns = time_now_ns();
     perf_rings_drain(f->rings, take_record, f);
+    learn_excluded(f);
     if (f->items.len)
         settle(f, is_last ? UINT64_MAX : f->settled_ns);
     f->settled_ns = began_ns;

@@ -20,6 +20,7 @@ struct process {
     uint32_t pid, threads; /* threads alive */
     uint32_t execs;
     bool is_other;            /* executed another program than the one that mtool started */
+    bool is_snapshot;         /* mtool's own, taken for a process of the program before that was known */
     VEC(struct range) ranges; /* no two overlap */
     size_t last;              /* range of the last answer */
 };
@@ -73,6 +74,7 @@ const char *spaces_executed(const struct spaces *s)
 }
 
 uint32_t spaces_root(const struct spaces *s) { return s->root_pid; }
+struct launch_program *spaces_program(const struct spaces *s) { return s->p; }
 uint32_t spaces_processes(const struct spaces *s) { return s->processes_seen; }
 uint32_t spaces_threads_max(const struct spaces *s) { return s->threads_max; }
 bool spaces_threads_seen(const struct spaces *s) { return s->threads_seen; }
@@ -83,7 +85,7 @@ uint32_t spaces_left(const struct spaces *s, bool *has_own_session)
     *has_own_session = false;
     for (size_t i = 0; i < s->processes.len; i++) {
         uint32_t pid = s->processes.data[i].pid;
-        if (pid == s->root_pid || !procfs_is_alive((pid_t)pid))
+        if (pid == s->root_pid || s->processes.data[i].is_snapshot || !procfs_is_alive((pid_t)pid))
             continue;
         pid_t session = getsid((pid_t)pid);
         left = left ? left : pid;
@@ -124,9 +126,19 @@ void spaces_fork(struct spaces *s, uint32_t pid, uint32_t parent)
     child->threads = 1;
     child->execs = from->execs;
     child->is_other = from->is_other;
+    child->is_snapshot = false;
     child->last = 0;
     copy_ranges(child, from);
     s->processes_seen += reused;
+}
+
+void spaces_take_out(struct spaces *s, uint32_t pid)
+{
+    uint64_t i;
+    if (!map_get(&s->by_pid, pid, &i) || s->processes.data[i].is_snapshot)
+        return;
+    s->processes.data[i].is_snapshot = true;
+    s->processes_seen--;
 }
 
 void spaces_thread_start(struct spaces *s, uint32_t pid)

@@ -219,7 +219,7 @@ static void queue_window(struct bursts *s)
         s->slots_used |= 1u << slot;
         __atomic_store_n(&s->b->untaken, s->slots_used, __ATOMIC_RELEASE);
         s->queue_slot[s->queued] = slot;
-        s->queue[s->queued++] = (struct launch_burst){.number = b->begun,
+        s->queue[s->queued++] = (struct launch_burst){.number = b->number,
                                                       .thread = b->thread,
                                                       .at_s = (double)b->at_ns / 1e9,
                                                       .fs = b->fs,
@@ -474,8 +474,9 @@ static bool open_for_counted(struct bursts *s, const struct launch_program *p, c
     if (open_steps(s) < 0 || !(s->originals = originals_open(p, c, &path)))
         return false;
     snprintf(s->b->originals_path, sizeof s->b->originals_path, "%s", path);
-    s->b->by_host = s->b->by_process = 1;           /* who has ticks the host decides, thread by thread */
-    s->b->nice = s->opt->interval_s > 0 ? 0 : NICE; /* a further run may take as long as it does */
+    s->b->by_host = s->b->by_process = 1;    /* who has ticks the host decides, thread by thread */
+    s->b->waits = !(s->opt->interval_s > 0); /* a further run may take as long as it does */
+    s->b->nice = s->b->waits ? NICE : 0;
     s->b->host = getpid();
     s->ticks = (struct ticks){.b = s->b, .steps = s->steps.w, .originals = s->originals, .opt = s->opt};
     return true;

@@ -18,7 +18,14 @@
 
 #include "launch/impl.h"
 
-enum { THREADS_MAX = 64, FAILURES_MAX = 50, SNAPSHOT_MS_MAX = 2000, CHECKPOINTS_MAX = 24, MEMORY_SHARE = 4 };
+enum {
+    THREADS_MAX = 64,
+    FAILURES_MAX = 50,
+    SNAPSHOT_MS_MAX = 2000,
+    CHECKPOINTS_MAX = 24,
+    SLEEPERS_MAX = 40, /* with checkpoints */
+    MEMORY_SHARE = 4
+};
 static const double INTERVAL_MIN_S = 0.008, OF_TIME = 1.0 / 14, COST_SHARE = 1.0 / 10 /* usually */, COST_FREE_S = 0.03,
                     FAULT_S = 2e-6;
 static const double LOOK_MIN_S = 0.01, LOOK_MAX_S = 0.5; /* at threads */
@@ -184,11 +191,14 @@ static void run_checkpoint(struct ticks *t)
     __atomic_store_n(&t->steps->busy, 0, __ATOMIC_RELEASE);
 }
 
+static size_t usual_room(const struct ticks *t) { return t->b->waits ? SLEEPERS_MAX : CHECKPOINTS_MAX; }
+
 /* How many may wait: each may come to have all of the program's memory as it was. */
-static size_t room_for_checkpoints(const struct ticks *t)
+static size_t room(const struct ticks *t)
 {
     uint64_t all = procfs_private_kb(t->pid), free_kb = procfs_available_kb();
-    return all ? (size_t)fmin(CHECKPOINTS_MAX, fmax(2, (double)free_kb / MEMORY_SHARE / (double)all)) : CHECKPOINTS_MAX;
+    double usual = (double)usual_room(t);
+    return (size_t)(all ? fmin(usual, fmax(2, (double)free_kb / MEMORY_SHARE / (double)all)) : usual);
 }
 
 static double after_s(const struct ticks *t)
@@ -209,24 +219,95 @@ static void finish_checkpoints(struct ticks *t)
 
 /* ---- snapshots ---- */
 
+/* That a burst has made. */
+static void take_checkpoint(struct ticks *t)
+{
+    pid_t checkpoint = __atomic_exchange_n(&t->b->checkpoint, 0, __ATOMIC_ACQ_REL);
+    if (checkpoint <= 0)
+        return;
+    procfs_end_first(checkpoint);
+    VEC_PUSH(&t->waiting, checkpoint);
+}
+
+static void run_checkpoints(struct ticks *t)
+{
+    while (t->waiting.len && t->waiting.len + t->sleepers.len >= room(t) && !atomic_load(&t->ends))
+        run_checkpoint(t);
+}
+
 /* A burst is reaped by who takes its window; it has made its checkpoint before. */
 static void wait_for_snapshot(struct ticks *t)
 {
     while (!atomic_load(&t->ends) && __atomic_load_n(&t->b->busy, __ATOMIC_ACQUIRE))
         nap();
-    pid_t checkpoint = __atomic_exchange_n(&t->b->checkpoint, 0, __ATOMIC_ACQ_REL);
-    if (checkpoint > 0) {
-        procfs_end_first(checkpoint);
-        VEC_PUSH(&t->waiting, checkpoint);
-    }
-    while (t->waiting.len >= room_for_checkpoints(t) && !atomic_load(&t->ends))
-        run_checkpoint(t);
+    take_checkpoint(t);
+    run_checkpoints(t);
+}
+
+/* ---- snapshots that sleep: beside the program, on the other hardware thread of its core perhaps, bursts and what
+ * mtool does with them would slow it ---- */
+
+static struct sleeper take_sleeper(struct ticks *t, size_t i)
+{
+    struct sleeper s = t->sleepers.data[i];
+    t->sleepers.len--;
+    memmove(&t->sleepers.data[i], &t->sleepers.data[i + 1], (t->sleepers.len - i) * sizeof s);
+    return s;
+}
+
+/* The oldest. It has limits of its own, and who takes windows sees if it dies. */
+static void wake_sleeper(struct ticks *t)
+{
+    t->b->pid = take_sleeper(t, 0).pid;
+    __atomic_store_n(&t->b->busy, 1, __ATOMIC_RELEASE);
+    __atomic_store_n(&t->b->granted, t->b->pid, __ATOMIC_RELEASE);
+    syscall(SYS_futex, &t->b->granted, FUTEX_WAKE, INT32_MAX, NULL, NULL, 0);
+    while (!atomic_load(&t->is_over) && __atomic_load_n(&t->b->busy, __ATOMIC_ACQUIRE))
+        nap();
+    take_checkpoint(t);
+}
+
+/* The one whose neighbours are nearest to each other, so that those that stay are spread over the program's time. */
+static void end_a_sleeper(struct ticks *t)
+{
+    const struct sleeper *s = t->sleepers.data;
+    size_t least = 0;
+    for (size_t i = 1; i + 1 < t->sleepers.len; i++)
+        if (!least || s[i + 1].at_s - s[i - 1].at_s < s[least + 1].at_s - s[least - 1].at_s)
+            least = i;
+    end_checkpoint(take_sleeper(t, least).pid);
+}
+
+/* There are enough, or they would come to have too much memory. */
+static void take_snapshot(struct ticks *t, pid_t pid)
+{
+    procfs_end_first(pid);
+    VEC_PUSH(&t->sleepers, ((struct sleeper){pid, 1e-9 * (double)t->b->at_ns}));
+    size_t all = t->sleepers.len + t->waiting.len;
+    if (all > usual_room(t))
+        end_a_sleeper(t);
+    else if (all > room(t))
+        wake_sleeper(t);
+    run_checkpoints(t);
+}
+
+/* When the program has ended, and before checkpoints, which take longer. */
+static void finish_sleepers(struct ticks *t)
+{
+    double until = time_now_s() + after_s(t) / 2;
+    while (t->sleepers.len && !atomic_load(&t->is_over) && time_now_s() < until)
+        wake_sleeper(t);
+    diag_debug(1, "windows: %zu snapshots were ended", t->sleepers.len);
+    while (t->sleepers.len)
+        end_checkpoint(take_sleeper(t, 0).pid);
+    VEC_FREE(&t->sleepers);
 }
 
 static enum wire_want next_want(const struct ticks *t)
 {
     bool is_due = !t->opt->steps_apart || t->taken % t->opt->steps_apart == 0;
-    return is_due && t->steps && !t->steps->enough && t->steps->window_count + t->waiting.len < t->steps->window_max
+    size_t later = t->waiting.len + t->sleepers.len;
+    return is_due && t->steps && !t->steps->enough && t->steps->window_count + later < t->steps->window_max
                ? WIRE_WANT_BOTH
                : WIRE_WANT_BURST;
 }
@@ -252,10 +333,12 @@ static bool take_one(struct ticks *t)
             __atomic_store_n(&t->b->wanted, want, __ATOMIC_RELEASE);
     }
     __atomic_store_n(&t->b->wanted, WIRE_WANT_NOTHING, __ATOMIC_RELEASE);
-    if (pid > 0)
-        wait_for_snapshot(t);
-    else
+    if (pid <= 0 || t->b->waits)
         __atomic_store_n(&t->b->busy, 0, __ATOMIC_RELEASE);
+    if (pid > 0 && t->b->waits)
+        take_snapshot(t, pid);
+    else if (pid > 0)
+        wait_for_snapshot(t);
     t->taken += pid > 0;
     diag_debug(2, "snapshot %d, mean interval %.4f s, %.4f s used, %llu faults of %llu ns", (int)pid, mean_s, used_s(t),
                (unsigned long long)(t->b->faults - t->faults), (unsigned long long)t->b->fault_ns);
@@ -276,6 +359,7 @@ static void *run(void *arg)
         __atomic_store_n(&t->b->given_up, 2, __ATOMIC_RELEASE);
     while (!atomic_load(&t->ends))
         nap();
+    finish_sleepers(t);
     finish_checkpoints(t);
     return NULL;
 }

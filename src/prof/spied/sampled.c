@@ -101,14 +101,14 @@ static void add_groups(const struct cache *c, const struct spied_level *l, uint3
         to[i] += l->miss_cycles * (double)of[i];
 }
 
-static void add_cell(const struct spied *s, uint32_t cell, double *to)
+static void add_cell(const struct spied *s, uint32_t cell, enum cache_reading reading, double *to)
 {
     for (uint32_t k = 0; k < s->level_count; k++) {
         const struct spied_level *l = &s->levels[k];
         if (l->config != 0)
             continue;
         if (s->windows)
-            cache_windows_add(cache_of(s, l), l->level, cell, l->miss_cycles, to);
+            cache_windows_add(cache_of(s, l), l->level, cell, reading, l->miss_cycles, to);
         else
             add_groups(cache_of(s, l), l, cell, to);
     }
@@ -126,9 +126,19 @@ static size_t count_parts(const struct spied *s)
 void spied_sum_parts(struct spied *s)
 {
     s->part_count = s->level_count ? count_parts(s) : 0;
-    s->stall_parts = ARENA_ARRAY(s->j->scratch, double, s->part_count + 1);
-    for (uint32_t i = 0; s->part_count && i < s->cell_count; i++)
-        add_cell(s, i, s->stall_parts);
+    for (int r = 0; r < (s->windows ? CACHE_READINGS : 1); r++) {
+        s->stall_parts[r] = ARENA_ARRAY(s->j->scratch, double, s->part_count + 1);
+        for (uint32_t i = 0; s->part_count && i < s->cell_count; i++)
+            add_cell(s, i, (enum cache_reading)r, s->stall_parts[r]);
+    }
+}
+
+static double sum_of(const double *parts, size_t count)
+{
+    double sum = 0;
+    for (size_t i = 0; i < count; i++)
+        sum += parts[i];
+    return sum;
 }
 
 /* Half the interval of a share: of what each part has more or less than that share of its own stall. *met: parts that
@@ -138,14 +148,25 @@ static double error_of(const struct spied *s, const struct spied_group *g, doubl
     const struct cache *c = spy_cache(s->in->spy, 0);
     double *parts = xmalloc((s->part_count + 1) * sizeof *parts);
     for (size_t i = 0; i < g->count; i++)
-        add_cell(s, g->cells[i], parts);
+        add_cell(s, g->cells[i], CACHE_LIKELY, parts);
     for (size_t i = 0; i < s->part_count; i++) {
         *met += parts[i] > 0;
-        parts[i] -= share * s->stall_parts[i];
+        parts[i] -= share * s->stall_parts[CACHE_LIKELY][i];
     }
     double error = s->windows ? cache_windows_error(c, parts) : cache_groups_error(c, parts, (unsigned)s->part_count);
     free(parts);
     return error / s->stall_all;
+}
+
+/* The share if the unknown misses of all data alike are none, or are all misses. NAN: there is no stall then. */
+static double share_read(const struct spied *s, const struct spied_group *g, enum cache_reading reading)
+{
+    double *parts = xmalloc((s->part_count + 1) * sizeof *parts);
+    for (size_t i = 0; i < g->count; i++)
+        add_cell(s, g->cells[i], reading, parts);
+    double share = sum_of(parts, s->part_count) / sum_of(s->stall_parts[reading], s->part_count);
+    free(parts);
+    return share;
 }
 
 /* What may be more or less of a group's stall since samples do not know what caches held before. */
@@ -163,17 +184,25 @@ static struct prof_interval unknown_of(const struct spied *s, const struct spied
     return sum;
 }
 
-/* The others' stall stays as it is estimated: if theirs is more too, the share changes less. What was met in few
- * samples may have more between them than the error of those tells. */
+/* Either its own unknown misses alone are fewer or more than is estimated, or those of all data together. */
+static struct prof_interval read_otherwise(const struct spied *s, const struct spied_group *g, double share)
+{
+    struct prof_interval unknown = unknown_of(s, g), out = {share, share, share};
+    double low = fmax(g->stall - unknown.low, 0), high = g->stall + unknown.high, others = s->stall_all - g->stall;
+    double least = share_read(s, g, CACHE_LEAST), most = share_read(s, g, CACHE_MOST);
+    out.low = fmin(low + others > 0 ? low / (low + others) : 0, isnan(least) ? 0 : fmin(least, most));
+    out.high = fmax(high + others > 0 ? high / (high + others) : 0, isnan(least) ? 1 : fmax(least, most));
+    return out;
+}
+
+/* What was met in few samples may have more between them than the error of those tells. */
 static struct prof_interval widen(const struct spied *s, const struct spied_group *g, double share, double error,
                                   size_t met)
 {
     const struct cache *c = spy_cache(s->in->spy, 0);
-    struct prof_interval unknown = unknown_of(s, g);
-    double low = fmax(g->stall - unknown.low, 0), high = g->stall + unknown.high, others = s->stall_all - g->stall;
+    struct prof_interval read = read_otherwise(s, g, share);
     double wide = fmax(error, share * cache_windows_passed_by(c)), above = fmax(wide, cache_windows_unmet(c, met));
-    return (struct prof_interval){share, fmax((low + others > 0 ? low / (low + others) : 0) - wide, 0),
-                                  fmin((high + others > 0 ? high / (high + others) : 0) + above, 1)};
+    return (struct prof_interval){share, fmax(read.low - wide, 0), fmin(read.high + above, 1)};
 }
 
 struct prof_interval spied_share(const struct spied *s, const struct spied_group *g)

@@ -41,12 +41,12 @@ struct spied {
     struct spied_place *place;     /* [cell_count] */
     double *stall;                 /* [cell_count] cycles */
     double stall_all;
-    unsigned one_in;                  /* of the sets one in so many was simulated */
-    uint64_t windows, in_windows;     /* samples of the run, and the references in them; 0: all of it was simulated */
-    size_t part_count;                /* groups of sets, or samples; 0: neither */
-    double *stall_parts;              /* [part_count] cycles of these */
-    struct prof_interval *memory_s;   /* [cell_count]; NULL: nothing was measured */
-    const struct spied_group *groups; /* [group_count] of the rows of objects */
+    unsigned one_in;              /* of the sets one in so many was simulated */
+    uint64_t windows, in_windows; /* samples of the run, and the references in them; 0: all of it was simulated */
+    size_t part_count;            /* groups of sets, or samples; 0: neither */
+    double *stall_parts[CACHE_READINGS]; /* [part_count] cycles of these; of groups of sets the first alone */
+    struct prof_interval *memory_s;      /* [cell_count]; NULL: nothing was measured */
+    const struct spied_group *groups;    /* [group_count] of the rows of objects */
     size_t group_count;
     uint32_t *object;                    /* by number of the caller's: its row; ID_NONE: it has none */
     uint64_t *false_misses, *false_held; /* by row of objects, of its lines: of false sharing; what both orders have */

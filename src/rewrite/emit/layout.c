@@ -149,7 +149,7 @@ static void layout_data(struct rw *w)
 
 struct rank {
     uint32_t func;
-    uint16_t heat;
+    uint64_t heat;
 };
 
 static int by_heat(const void *a, const void *b)
@@ -158,19 +158,19 @@ static int by_heat(const void *a, const void *b)
     return x->heat != y->heat ? (x->heat < y->heat ? 1 : -1) : (x->func > y->func) - (x->func < y->func);
 }
 
-/* As in the original, but those that an earlier run knew as hot come first, side by side: what one run executes is
- * spread thinly over the pages of a large file, and the processor's tables of pages and lines are small. */
+/* As in the original, but those that counts or samples of a run told to be hot come first, side by side: what one run
+ * executes is spread thinly over the pages of a large file, and the processor's tables of pages and lines are small. */
 static struct rank *order_functions(const struct rw *w)
 {
     const struct cfg *c = w->cfg;
     struct rank *all = ARENA_ARRAY(w->arena, struct rank, c->funcs.len + 1);
     for (uint32_t f = 0; f < c->funcs.len; f++) {
-        all[f].func = f;
+        all[f] = (struct rank){f, w->heat ? w->heat[f] : 0};
         cfg_for_each_block(&c->funcs.data[f], b)
             if (w->feedback_block && w->feedback_block[b] > all[f].heat)
                 all[f].heat = w->feedback_block[b];
     }
-    if (w->feedback_block)
+    if (w->feedback_block || w->heat)
         qsort(all, c->funcs.len, sizeof *all, by_heat);
     return all;
 }
@@ -190,6 +190,7 @@ void rw_layout(struct rw *w)
     w->text_vaddr = ALIGN_UP(max_u64(w->img->vaddr_hi, w->img->len_bytes + bias), (uint64_t)4096) + 4096;
     rw_layout_functions(w);
     uint64_t at = w->text_vaddr + rw_blob_bytes();
+    rw_heat(w);
     const struct rank *order = order_functions(w);
     w->order = ARENA_ARRAY(w->arena, uint32_t, c->funcs.len + 1);
     w->order_len = 0;

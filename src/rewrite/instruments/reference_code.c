@@ -328,6 +328,7 @@ static void put_note_several(struct code *c, unsigned k, uint64_t to)
     insn(c, STORE, c->r->address, below_stack(LINE_SLOT));
     insn(c, STORE_NUMBER, 0, below_stack(SAYS_SLOT));
     c->p = rw_put32(c->p, a->bytes | (uint32_t)a->is_store << WIRE_LINES_STORES |
+                              (uint32_t)!c->w->opt->filter_threads << WIRE_LINES_ALONE |
                               (uint32_t)c->w->opt->filter_shift << WIRE_LINES_SHIFT);
     call(c, to);
 }
@@ -530,7 +531,7 @@ static void put_hot(struct code *c, struct labels *l, uint64_t cold)
         put_check(c, k, l, cold);
         l->back[k] = offset(c);
     }
-    if (r->is_range && c->w->opt->filter_threads)
+    if (r->is_range && (c->w->opt->filter_threads || c->w->opt->filter_two))
         for (unsigned k = 0; k < r->count; k++)
             put_note_several(c, k, rw_blob_lines_range(c->w));
     else if (r->is_range && c->w->opt->filter_shift)

@@ -23,6 +23,7 @@
 #define TAKEN_TO_CALL 0.32f
 #define FALLS_TO_CALL 0.60f
 #define LOOP_TURNS_MAX 64.0f
+#define TAKEN_DETOUR 3.0f /* a counter on a branch taken stands elsewhere: two jumps more, and another line of code */
 #define FEEDBACK_HALF_MORE 19 /* of 32 steps to twice as much: a counter on a branch taken takes a detour */
 
 /* by condition code: o no b ae e ne be a s ns p np l ge le g */
@@ -276,12 +277,12 @@ static float arc_frequency(const struct rw_flow *f, const struct rw_arc *a)
         return *freq_of(f, a->id);
     case RW_ARC_EDGE:
         return *freq_of(f, c->edges.data[a->id].from) * *prob_of(f, a->id) *
-               (c->edges.data[a->id].kind == CFG_EDGE_FALL ? 1 : 1.5f);
+               (c->edges.data[a->id].kind == CFG_EDGE_FALL ? 1 : TAKEN_DETOUR);
     case RW_ARC_ENTER:
         return c->blocks.data[a->id].flags & CFG_BLOCK_RETURN_POINT ? *freq_of(f, a->id)
                                                                     : entered(&c->blocks.data[a->id]);
     case RW_ARC_GROUP:
-        return *freq_of(f, f->w->group_edges.data[a->id].to) * 1.5f;
+        return *freq_of(f, f->w->group_edges.data[a->id].to) * TAKEN_DETOUR;
     case RW_ARC_OUT:
         break;
     }

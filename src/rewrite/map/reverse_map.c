@@ -71,11 +71,13 @@ static struct x86_insn decode(const struct image *img, uint64_t addr)
     return in;
 }
 
-/* Of an instruction that reaches for a counter; 0: it does not. */
-static unsigned access_bytes(const struct rewrite_reverse_map *b, uint64_t addr)
+/* Of an instruction that reaches for a counter, or for the ones that vectors of counters are increased by; 0: it does
+ * not. */
+static unsigned access_bytes(const struct rewrite_reverse_map *b, uint64_t addr, uint32_t *counter)
 {
     struct x86_insn in = decode(b->copy, addr);
     uint64_t first = b->map->counters_vaddr, lo = first - RW_DATA_ONES_BYTES, hi = first + 8ull * b->map->counter_count;
+    *counter = in.target >= first ? (uint32_t)((in.target - first) / 8) : ID_NONE;
     return in.len && (in.props & X86_PROP_RIPREL) && in.target >= lo && in.target < hi ? in.len : 0;
 }
 
@@ -92,13 +94,13 @@ static bool is_load(const struct image *img, uint64_t addr, unsigned len)
 }
 
 /* Of what was inserted at an address of the copy; 0: nothing was. */
-static unsigned inserted_bytes(const struct rewrite_reverse_map *b, uint64_t addr)
+static unsigned inserted_bytes(const struct rewrite_reverse_map *b, uint64_t addr, uint32_t *counter)
 {
     enum { LEA = 4, PUSH = 6, POP = 9 };
-    unsigned n = access_bytes(b, addr);
+    unsigned n = access_bytes(b, addr, counter);
     if (n)
         return is_load(b->copy, addr, n) ? 2 * n + LEA : n;
-    if (!is_push(b->copy, addr) || !(n = access_bytes(b, addr + PUSH)))
+    if (!is_push(b->copy, addr) || !(n = access_bytes(b, addr + PUSH, counter)))
         return 0;
     return PUSH + 2 * n + LEA + POP;
 }
@@ -125,7 +127,8 @@ static bool find_in_block(const struct rewrite_reverse_map *b, const struct move
     const struct cfg_block *blk = &b->map->cfg->blocks.data[m->block];
     uint64_t from = blk->addr, end = blk->addr + blk->size;
     for (uint64_t at = m->at; at <= addr;) {
-        unsigned n = inserted_bytes(b, at);
+        uint32_t counter = ID_NONE;
+        unsigned n = inserted_bytes(b, at, &counter);
         bool is_inserted = n != 0;
         struct x86_insn in = {.len = 0};
         if (!is_inserted && from < end && (in = decode(b->original, from)).len)
@@ -140,7 +143,10 @@ static bool find_in_block(const struct rewrite_reverse_map *b, const struct move
         *out = (struct rewrite_place){.addr = from < end ? from + into : end - 1,
                                       .is_inserted = is_inserted,
                                       .is_exact = at == addr && from < end,
-                                      .returns_to = is_call(&in) && addr == at + n - 1 ? from + in.len : 0};
+                                      .returns_to = is_call(&in) && addr == at + n - 1 ? from + in.len : 0,
+                                      .block = m->block,
+                                      .counter = is_inserted ? counter : ID_NONE,
+                                      .inserted = is_inserted ? at : 0};
         at += n;
         from += in.len;
     }
@@ -167,6 +173,7 @@ bool rewrite_reverse_map_find(const struct rewrite_reverse_map *b, uint64_t addr
     if (find_in_block(b, m, addr, out))
         return true;
     const struct cfg_block *blk = &b->map->cfg->blocks.data[m->block];
-    *out = (struct rewrite_place){.addr = blk->addr + min_u64(addr - m->at, blk->size - 1)};
+    *out = (struct rewrite_place){
+        .addr = blk->addr + min_u64(addr - m->at, blk->size - 1), .block = m->block, .counter = ID_NONE};
     return true;
 }

@@ -445,16 +445,76 @@ static void test_factors(void **unused)
     assert_true(cache_estimate_cell(c, 0, 1).known == 4000 && cache_estimate_cell(c, 0, 2).known == 2000);
     assert_true(cache_estimate_cell(c, 0, 1).unknown == 40 && cache_estimate_cell(c, 0, 2).unknown == 20);
     assert_true(cache_estimate(c, 0).known == 6000 && cache_estimate(c, 0).unknown == 60);
-    double of_windows[2] = {0, 0};
-    cache_windows_add(c, 0, 1, 3, of_windows);
+    double of_windows[2] = {0, 0}, least[2] = {0, 0}, most[2] = {0, 0};
+    cache_windows_add(c, 0, 1, CACHE_LIKELY, 3, of_windows);
+    cache_windows_add(c, 0, 1, CACHE_LEAST, 3, least);
+    cache_windows_add(c, 0, 1, CACHE_MOST, 3, most);
+    assert_true(is_near(least[0] + least[1], 3 * 4000) && is_near(most[0] + most[1], 3 * 4040));
     assert_true(is_near(of_windows[0] + of_windows[1], 3 * cache_estimate_cell(c, 0, 1).misses));
     assert_true(is_near(of_windows[0], of_windows[1]) && cache_windows_passed_by(c) == 0.9);
     cache_free(c);
 }
 
+/* Nine windows of one phase and one of another, of which the run has as much: what both do (kind 1) is more in the
+ * second. Kind 3 no window has; the last window has nothing. */
+static void test_weights(void **unused)
+{
+    (void)unused;
+    enum { WINDOWS = 11 };
+    struct cache_work work[WINDOWS * 3];
+    size_t n = 0;
+    for (uint32_t w = 0; w < WINDOWS - 1; w++) {
+        bool is_second = w == 4;
+        work[n++] = (struct cache_work){w, is_second ? 2 : 0, 60};
+        work[n++] = (struct cache_work){w, 1, is_second ? 20 : 5}; /* in two pieces */
+        work[n++] = (struct cache_work){w, 1, is_second ? 20 : 5};
+    }
+    const double whole[] = {9 * 60 * 100, 9 * 10 * 100 + 9 * 40 * 100, 9 * 60 * 100, 12345};
+    double weights[WINDOWS];
+    cache_work_weights(work, n, whole, 4, weights, WINDOWS);
+    assert_true(weights[10] == 1);
+    for (int w = 0; w < 10; w++) {
+        double relative = weights[w] / weights[0];
+        assert_true(relative > (w == 4 ? 8.9 : 0.999) && relative < (w == 4 ? 9.1 : 1.001));
+    }
+    cache_work_weights(NULL, 0, whole, 4, weights, WINDOWS);
+    assert_true(weights[0] == 1 && weights[4] == 1);
+}
+
+/* Weights count as if the windows had been told with them. */
+static void test_weighed(void **unused)
+{
+    (void)unused;
+    const double weights[] = {3, 0.5};
+    struct cache_config k;
+    struct cache *c[2];
+    assert_int_equal(cache_parse("128/64/1", &k), 0);
+    for (int which = 0; which < 2; which++) {
+        c[which] = cache_new(&k, true);
+        for (unsigned window = 0; window < 2; window++) {
+            cache_window_begin(c[which]);
+            for (uint64_t i = 0; i < 100 + 300 * window; i++)
+                cache_run(c[which], &(struct cache_ref){i * (64 << window), 1 + (uint32_t)i % 2, 4, CACHE_READ, 0}, 1);
+            cache_window_end_of(c[which], 1000 + 500 * window, which ? weights[window] : 1);
+        }
+        if (!which)
+            cache_windows_weigh(c[which], weights);
+        cache_windows_stand_for(c[which], 20000, (const double[]){1, 1, 1}, 3);
+    }
+    for (uint32_t cell = 1; cell <= 2; cell++) {
+        struct cache_estimate a = cache_estimate_cell(c[0], 0, cell), b = cache_estimate_cell(c[1], 0, cell);
+        assert_true(is_near(a.known, b.known) && is_near(a.unknown, b.unknown) && is_near(a.misses, b.misses));
+        assert_true(is_near(a.low, b.low) && is_near(a.high, b.high) && a.known > 0);
+    }
+    cache_free(c[0]);
+    cache_free(c[1]);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_ages),
+                                       cmocka_unit_test(test_weights),
+                                       cmocka_unit_test(test_weighed),
                                        cmocka_unit_test(test_unknown_are_told),
                                        cmocka_unit_test(test_whole),
                                        cmocka_unit_test(test_generations),

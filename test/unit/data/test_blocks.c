@@ -333,12 +333,49 @@ static void mappings_move_and_shrink(void **state)
     assert_int_equal(data_object_at(d, BASE + 0xfff), 0);
     assert_int_equal(data_object_at(d, BASE + 0x1000), a);
     assert_int_equal(data_object(d, a)->live_bytes, 0x3000);
-    data_remap(d, BASE + 0x1000, BASE + 0x100000, 0x8000);
+    data_remap(d, BASE + 0x1000, 0x3000, BASE + 0x100000, 0x8000);
     assert_int_equal(data_object_at(d, BASE + 0x1000), 0);
     assert_int_equal(data_object_at(d, BASE + 0x107fff), a);
     data_map(d, &(struct data_map){BASE + 0x102000, 0x1000, DATA_MAPPING, "/tmp/file", NULL, 0}); /* over it */
     assert_string_equal(data_object_name(d, data_object_at(d, BASE + 0x102000)), "/tmp/file");
     assert_int_equal(data_object_at(d, BASE + 0x103000), a);
+    data_free(d);
+}
+
+/* glibc's realloc of a block that has a mapping of its own: it stays of its object, though it begins elsewhere when the
+ * call returns. */
+static void blocks_move_with_their_mapping(void **state)
+{
+    (void)state;
+    struct data *d = data_new();
+    data_map(d, &(struct data_map){BASE, 0x8000, DATA_MAPPING, "allocator", NULL, 0});
+    put(d, BASE + 0x10, 0x3ff0, path_a);
+    uint32_t a = data_object_at(d, BASE + 0x10);
+    put(d, BASE + 0x4010, 0x3ff0, path_b);
+    uint32_t b = data_object_at(d, BASE + 0x4010);
+    assert_int_not_equal(a, b);
+    data_set_time(d, 20);
+    data_remap(d, BASE, 0x4000, BASE + 0x100000, 0x10000);
+    assert_int_equal(data_object_at(d, BASE + 0x10), 0);
+    assert_int_equal(data_object_at(d, BASE + 0x4010), b);
+    assert_string_equal(data_object_name(d, data_object_at(d, BASE + 0x4000)), "allocator");
+    assert_int_equal(data_object_at(d, BASE + 0x103fff), a);
+    assert_string_equal(data_object_name(d, data_object_at(d, BASE + 0x104000)), "allocator");
+    data_reallocate(d, DATA_LAYER_HEAP, 10, BASE + 0x10, BASE + 0x100010, 0xfff0, path_b, 2);
+    assert_int_equal(data_object_at(d, BASE + 0x10ffff), a);
+    assert_int_equal(data_object(d, a)->live_blocks, 1);
+    assert_int_equal(data_object(d, a)->blocks, 1);
+    assert_int_equal(data_object(d, a)->live_bytes, 0xfff0);
+    assert_int_equal(data_lost(d)->frees, 0);
+    assert_int_equal(data_lost(d)->overlaps, 0);
+    data_remap(d, BASE + 0x100000, 0x10000, BASE + 0x100000, 0x2000); /* shorter, where it is */
+    assert_int_equal(data_object_at(d, BASE + 0x101fff), a);
+    assert_int_equal(data_object_at(d, BASE + 0x102000), 0);
+    data_set_time(d, 40);
+    data_remap(d, BASE + 0x100000, 0x2000, BASE + 0x100000, 0x1000);
+    data_reallocate(d, DATA_LAYER_HEAP, 30, BASE + 0x100010, BASE + 0x100010, 0xff0, path_b, 2);
+    assert_int_equal(data_object_at(d, BASE + 0x100fff), a);
+    assert_int_equal(data_object(d, a)->live_bytes, 0xff0);
     data_free(d);
 }
 
@@ -643,6 +680,7 @@ int main(void)
         cmocka_unit_test(late_frees_do_not_count),
         cmocka_unit_test(large_blocks_are_cheap),
         cmocka_unit_test(mappings_move_and_shrink),
+        cmocka_unit_test(blocks_move_with_their_mapping),
         cmocka_unit_test(procedures_have_frames),
         cmocka_unit_test(streams_are_as_a_list_has_them),
         cmocka_unit_test(nonsense_does_no_harm),

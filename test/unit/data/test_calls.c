@@ -181,11 +181,13 @@ static void paths_are_known_by_their_words(void **state)
     assert_non_null(path);
     assert_true(path->is_new);
     assert_int_equal(path->number, 1);
-    assert_true(path->are_count >= 2);
-    assert_int_equal(path->are[0].value, words[0]);
-    assert_int_equal(path->are[1].offset, 16);
-    assert_int_equal(path->are[1].value, words[2]);
-    assert_true(path->bytes >= 24 && path->bytes <= sizeof words);
+    assert_true(path->count >= 2);
+    assert_int_equal(path->words[0].offset, 0);
+    assert_int_equal(path->words[0].value, words[0]);
+    assert_int_equal(path->words[1].kind, DATA_WORD_IS);
+    assert_int_equal(path->words[1].offset, 16);
+    assert_int_equal(path->words[1].value, words[2]);
+    assert_false(path->is_settled);
     leave(&b, STACK, HEAP + 4096);
     words[1] = 8; /* which nobody looks at */
     c.stack = STACK - 4096;
@@ -238,13 +240,12 @@ static void known_paths_are_of_several_layers(void **state)
 }
 
 /* A function that has pushed rbx is there so often, in turn with words of it, until the one that called it first. */
-static uint32_t stack_of(uint64_t *words, size_t room, uint32_t depth, uint64_t inner, uint64_t outer)
+static void stack_of(uint64_t *words, size_t room, uint32_t depth, uint64_t inner, uint64_t outer)
 {
     memset(words, 0, room);
     for (uint32_t i = 0; i < depth; i++)
         words[2 * i] = inner;
     words[2 * depth] = outer;
-    return 16 * depth + 8;
 }
 
 /* Where no near call has a name, the first is told that has. */
@@ -259,12 +260,12 @@ static void names_are_looked_for_farther_up(void **state)
     c.copy = (const uint8_t *)words;
     c.copy_bytes = sizeof words;
     for (uint32_t depth = 1; depth < DATA_WALK_MAX; depth += 7) {
-        uint32_t bytes = stack_of(words, sizeof words, depth, inner, outer);
+        stack_of(words, sizeof words, depth, inner, outer);
         const struct data_path *path = enter_by(&b, &c);
         assert_non_null(path);
         assert_int_equal(path->is_far, depth >= DATA_PATH_MAX);
-        assert_true(path->bytes >= bytes);
-        assert_int_equal(path->are[depth].value, outer);
+        assert_int_equal(path->words[depth].offset, 16 * depth);
+        assert_int_equal(path->words[depth].value, outer);
         leave(&b, STACK, HEAP + depth * 4096);
         assert_int_equal(at(&b, HEAP + depth * 4096)->path_len, 2); /* each call once */
         assert_string_equal(data_frame(b.d, at(&b, HEAP + depth * 4096)->path[1])->function, "main");

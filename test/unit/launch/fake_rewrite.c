@@ -104,6 +104,20 @@ int rewrite_sampled_write(const char *in, const struct rewrite_sample *samples, 
     return 0;
 }
 
+int rewrite_heat_write(const char *path, const char *id, const struct rewrite_sample *samples, size_t count)
+{
+    (void)id, (void)samples, (void)count;
+    return diag_error("%s: nothing is hot", path);
+}
+
+bool rewrite_heat_id(const char *path, char id[33], uint64_t *samples)
+{
+    (void)path;
+    id[0] = 0;
+    *samples = 0;
+    return false;
+}
+
 bool rewrite_feedback_fits(const char *path, const struct rewrite_map *m)
 {
     (void)path, (void)m;

@@ -20,7 +20,7 @@
 /* Of a thread. With as many ways the fully associative cache that tells capacity from conflict, and which the filter
  * keeps in another order, holds whatever the nearest level does. */
 enum { LINES_A_PLACE = 8 };
-enum { THREADS = 6, CELLS = 3, REFERENCES = 6000, ROUNDS = 150, PIECES_MAX = 64, PAGE_BYTES = 4096 };
+enum { THREADS = 6, CELLS = 3, REFERENCES = 6000, ROUNDS = 150, PIECES_MAX = 64, PAGE_BYTES = 4096, HANDED_EACH = 700 };
 #define FLAG_DOWN 0x400ull
 
 static uint64_t state;
@@ -52,6 +52,14 @@ static struct wire_stream *stream_of(unsigned thread)
     return (struct wire_stream *)(uintptr_t)(WIRE_STREAM_VADDR + distance(thread));
 }
 
+static struct wire_paths *paths_of(unsigned thread)
+{
+    return (struct wire_paths *)(uintptr_t)(WIRE_STREAM_VADDR + distance(thread) + WIRE_STREAM_PATHS);
+}
+
+static uint64_t *streams(void) { return (uint64_t *)(uintptr_t)(WIRE_LINES_VADDR - WIRE_LINES_STREAMS_BYTES); }
+static uint64_t *lives(void) { return &streams()[WIRE_LINES_THREADS]; }
+
 static int set_up(void **ctx)
 {
     size_t len;
@@ -64,7 +72,7 @@ static int set_up(void **ctx)
     runtime.text_vaddr = (uint64_t)(uintptr_t)code;
     map_at(WIRE_LINES_VADDR - WIRE_LINES_STREAMS_BYTES, WIRE_LINES_STREAMS_BYTES + WIRE_LINES_BYTES, PROT_READ);
     for (unsigned t = 0; t < THREADS; t++)
-        map_at(WIRE_STREAM_VADDR + distance(t), WIRE_STREAM_HEAD, PROT_READ);
+        map_at(WIRE_STREAM_VADDR + distance(t), WIRE_STREAM_BYTES, PROT_READ);
     return 0;
 }
 
@@ -76,14 +84,15 @@ static unsigned numbers;
 /* The stream is a new thread's; the one that had it is gone. As stream.c does it. */
 static void begin_thread(unsigned t)
 {
-    uint64_t *streams = (uint64_t *)(uintptr_t)(WIRE_LINES_VADDR - WIRE_LINES_STREAMS_BYTES);
-    uint64_t gone = stream_of(t)->own, own = 1ull << numbers;
+    uint64_t gone = stream_of(t)->own, own = 1ull << numbers, filled = stream_of(t)->filled;
     memset(stream_of(t), 0, sizeof *stream_of(t));
-    streams[numbers] = (uint64_t)(uintptr_t)stream_of(t);
-    streams[WIRE_LINES_THREADS] = (streams[WIRE_LINES_THREADS] & ~gone) | own;
+    streams()[numbers] = (uint64_t)(uintptr_t)stream_of(t);
+    *lives() = (*lives() & ~gone) | own;
     stream_of(t)->own = own;
     stream_of(t)->is_confined = 1; /* no pauses are told */
-    stream_of(t)->put = EVENTS;
+    stream_of(t)->put = stream_of(t)->start = EVENTS;
+    stream_of(t)->thread = numbers;
+    stream_of(t)->filled = filled;
     number_of[t] = (uint8_t)numbers++;
 }
 
@@ -92,8 +101,10 @@ static void begin(unsigned threads)
     madvise((void *)(uintptr_t)(WIRE_LINES_VADDR - WIRE_LINES_STREAMS_BYTES),
             WIRE_LINES_STREAMS_BYTES + WIRE_LINES_BYTES, MADV_DONTNEED);
     numbers = 0;
+    *lives() = WIRE_LINES_OTHERS;
     for (unsigned t = 0; t < threads; t++) {
-        stream_of(t)->own = 0;
+        madvise(paths_of(t), WIRE_STREAM_BYTES - WIRE_STREAM_PATHS, MADV_DONTNEED);
+        memset(stream_of(t), 0, sizeof *stream_of(t));
         begin_thread(t);
     }
 }
@@ -130,10 +141,12 @@ struct reference {
     bool is_range, goes_down;
 };
 struct stream {
-    unsigned shift;
+    unsigned shift, threads;
     bool has_two; /* sites leave out what changes the order of a place's last two lines alone */
     VEC(struct cache_ref) whole, told;
     uint64_t told_count;
+    size_t simulated; /* of those that were told */
+    struct cache *of_told;
     uint64_t last[WIRE_LINES_THREADS][WIRE_FILTER_SLOTS][2]; /* that were told, by the thread's number */
 };
 
@@ -148,6 +161,19 @@ static bool passes(const struct reference *r, uint64_t line, bool has_two)
         return true;
     enum rw_line how = has_two ? RW_LINE_MAY_PASS : RW_LINE_TOLD;
     return call(r->ref.thread, rw_blob_line(&runtime, how, stores), line, 0, 0, 0) && has_two;
+}
+
+/* What the host does now and then (cmd/spy/simulated.c). */
+static struct cache_lost lost;
+
+static void simulate(struct stream *s)
+{
+    cache_run(s->of_told, s->told.data + s->simulated, s->told.len - s->simulated);
+    s->simulated = s->told.len;
+    memcpy((void *)(uintptr_t)(WIRE_STREAM_VADDR + WIRE_STREAM_LOST), lost.lost, sizeof lost.lost);
+    memcpy((void *)(uintptr_t)(WIRE_STREAM_VADDR + WIRE_STREAM_MISSED), lost.missed, sizeof lost.missed);
+    for (unsigned t = 0; t < s->threads; t++)
+        paths_of(t)->simulated = wire_position(stream_of(t)->filled, 0);
 }
 
 /* What the code of a site does. */
@@ -200,17 +226,18 @@ static void tell(struct stream *s, const struct cache_ref *r, uint64_t swaps)
     s->told_count++;
 }
 
-/* All places at once. */
-static void take_event(struct stream *s, unsigned t)
+/* Places that are told before the reference. */
+static void take_events(struct stream *s, unsigned t)
 {
     struct wire_stream *w = stream_of(t);
     const struct wire_entry *e = (const struct wire_entry *)(uintptr_t)(EVENTS + distance(t));
-    if (w->put == EVENTS)
-        return;
-    assert_true(s->has_two && w->put == EVENTS + sizeof *e + sizeof(struct wire_swapped));
-    assert_int_equal(wire_event_kind(e), WIRE_EVENT_SWAPPED);
-    for (uint64_t places = ((const struct wire_swapped *)(e + 1))->places; places; places &= places - 1)
-        swap(s, number_of[t], (uint64_t)__builtin_ctzll(places));
+    uint64_t count = (w->put - EVENTS) / sizeof *e;
+    assert_true(s->has_two || !count);
+    for (uint64_t i = 0; i < count; i += 2) {
+        assert_int_equal(wire_event_kind(&e[i]), WIRE_EVENT_SWAPPED);
+        for (uint64_t places = ((const struct wire_swapped *)(&e[i + 1]))->places; places; places &= places - 1)
+            swap(s, number_of[t], (uint64_t)__builtin_ctzll(places));
+    }
     w->put = EVENTS;
 }
 
@@ -219,7 +246,8 @@ static void add(struct stream *s, const struct reference *r)
     unsigned shift = s->shift;
     bool told = is_told(r, s);
     uint64_t swaps = s->has_two && !r->is_range ? stream_of(r->ref.thread)->swaps : 0;
-    take_event(s, r->ref.thread);
+    take_events(s, r->ref.thread);
+    stream_of(r->ref.thread)->filled += told; /* as if a chunk had room for one */
     uint64_t end = r->ref.address + r->bytes, next;
     for (uint64_t at = r->ref.address; at < end; at = next) {
         struct cache_ref piece = r->ref;
@@ -234,8 +262,9 @@ static void add(struct stream *s, const struct reference *r)
     }
 }
 
-/* Lines of one thread's own, of some, of all; most where the thread was last; now and then they change hands. */
-static void random_reference(struct reference *r, unsigned threads, unsigned shift)
+/* Lines of one thread's own, of some, of all; most where the thread was last; now and then they change hands, and some
+ * all of them do at once. */
+static void random_reference(struct reference *r, unsigned threads, unsigned shift, unsigned nth)
 {
     static uint64_t lately[THREADS] = {WIRE_FILTER_SLOTS, WIRE_FILTER_SLOTS, WIRE_FILTER_SLOTS,
                                        WIRE_FILTER_SLOTS, WIRE_FILTER_SLOTS, WIRE_FILTER_SLOTS};
@@ -245,6 +274,10 @@ static void random_reference(struct reference *r, unsigned threads, unsigned shi
         line = chance(3) ? (1 + thread + (chance(40) == 0)) * 5 * lines + chance(3 * lines) : lines + chance(2 * lines);
     if (!chance(60))
         line = WIRE_LINES + lines + chance(8); /* shares words with the first */
+    if (!chance(4)) {
+        thread = nth / HANDED_EACH % threads;
+        line = 100 * lines + chance(2 * lines);
+    }
     lately[thread] = line;
     *r = (struct reference){.ref = {.thread = (uint8_t)thread, .cell = (uint32_t)chance(CELLS)}};
     r->ref.kind = chance(line < 3 * lines ? 12 : 3) ? CACHE_READ : CACHE_WRITE;
@@ -314,27 +347,32 @@ static void same_lines(const struct cache *whole, const struct cache *told)
     arena_free(a);
 }
 
-static uint64_t told_of_all(bool has_two)
+/* says: the host says how far it is, behind so many references each; 0: never. */
+static uint64_t told_of_all(bool has_two, unsigned says)
 {
     uint64_t shared = 0, whole_count = 0, told_count = 0;
     for (unsigned round = 0; round < ROUNDS; round++) {
         state = round + 1;
         unsigned shift = 5 + (unsigned)chance(3), threads = 2 + (unsigned)chance(THREADS - 1);
         struct cache_config config;
-        struct stream s = {.shift = shift, .has_two = has_two};
+        struct stream s = {.shift = shift, .threads = threads, .has_two = has_two};
         struct reference r;
         random_config(&config, &s);
         bool has_all = config.levels[0].ways >= LINES_A_PLACE;
         begin(threads);
+        memset(&lost, 0, sizeof lost);
+        struct cache *whole = cache_new(&config, true), *told = s.of_told = cache_new(&config, true);
+        cache_tell_lost(told, &lost);
         for (unsigned i = 0; i < REFERENCES; i++) {
+            if (says && i % says == says - 1)
+                simulate(&s);
             if (!chance(REFERENCES / 20) && numbers < WIRE_LINES_THREADS)
                 begin_thread((unsigned)chance(threads));
-            random_reference(&r, threads, shift);
+            random_reference(&r, threads, shift, i);
             add(&s, &r);
         }
-        struct cache *whole = cache_new(&config, true), *told = cache_new(&config, true);
         cache_run(whole, s.whole.data, s.whole.len);
-        cache_run(told, s.told.data, s.told.len);
+        simulate(&s);
         for (unsigned level = 0; level < config.count; level++)
             same_level(whole, told, level, has_all, &shared);
         if (has_all)
@@ -354,8 +392,10 @@ static uint64_t told_of_all(bool has_two)
 static void agrees_to_the_miss(void **ctx)
 {
     (void)ctx;
-    uint64_t one = told_of_all(false), two = told_of_all(true);
-    assert_true(two < one);
+    uint64_t one = told_of_all(false, 0), two = told_of_all(true, 0);
+    uint64_t one_said = told_of_all(false, 100), two_said = told_of_all(true, 100);
+    assert_true(two < one && one_said < one && two_said < two && two_said < one_said);
+    assert_true(told_of_all(true, 1000) < two);
 }
 
 /* ---- at the same time ---- */
@@ -417,11 +457,13 @@ static void *run_races(void *arg)
     return NULL;
 }
 
-static void holds_nothing_after_a_race(void **ctx)
+/* simulated: up to where the host has come with each. */
+static void race_all(uint64_t simulated)
 {
     struct racer racers[RACERS] = {{.number = 0}};
-    (void)ctx;
     begin(RACERS);
+    for (unsigned t = 0; t < RACERS; t++)
+        paths_of(t)->simulated = simulated;
     pthread_barrier_init(&together, NULL, RACERS);
     for (unsigned t = 0; t < RACERS; t++) {
         racers[t].number = t;
@@ -431,6 +473,13 @@ static void holds_nothing_after_a_race(void **ctx)
         pthread_join(racers[t].thread, NULL);
     pthread_barrier_destroy(&together);
     assert_int_equal(racers[0].wrong, 0);
+}
+
+static void holds_nothing_after_a_race(void **ctx)
+{
+    (void)ctx;
+    race_all(0);
+    race_all(1ull << 55);
 }
 
 int main(void)

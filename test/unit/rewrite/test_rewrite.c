@@ -263,6 +263,9 @@ static void block_comes_back(const struct rewrite_reverse_map *back, const struc
         assert_true(at < m->block_addr_new[b] + 100000);
         assert_true(rewrite_reverse_map_find(back, at, &place));
         assert_true(place.addr >= blk->addr && place.addr < end);
+        assert_int_equal(place.block, b);
+        assert_true(place.counter == ID_NONE || (place.is_inserted && place.counter < m->counter_count));
+        assert_true(place.is_inserted == (place.inserted != 0) && place.inserted <= at);
         if (!place.is_exact)
             continue;
         assert_int_equal(place.addr, next);
@@ -301,6 +304,68 @@ static void test_back(void **state)
         image_close(new);
         rewrite_map_close(m);
     }
+}
+
+struct taken_from { /* a copy of which samples are taken back */
+    struct rewrite_map *m;
+    double most; /* samples that one counter may have */
+};
+
+static const struct rewrite_map *taken_map(void *ctx, uint32_t module, const char **file)
+{
+    *file = copy;
+    return module == 0 ? ((struct taken_from *)ctx)->m : NULL;
+}
+
+static double taken_most(void *ctx, uint32_t module, const struct rewrite_place *at)
+{
+    assert_int_equal(module, 0);
+    assert_true(at->is_inserted);
+    return ((struct taken_from *)ctx)->most;
+}
+
+/* Of ten samples on each of two bytes of one counter, and ten behind it: those that are left. */
+static void takes(struct taken_from *from, uint64_t counter, uint64_t behind, double most, const uint64_t *left)
+{
+    struct observed_sample s[] = {{0, counter, 10}, {0, counter + 1, 10}, {0, behind, 10}, {7, behind, 10}};
+    const struct rewrite_copies copies = {1, taken_map, taken_most, from};
+    from->most = most;
+    assert_int_equal(rewrite_take_back(&copies, s, ARRAY_LEN(s), NULL, 0), 20 - left[0] - left[1]);
+    for (size_t i = 0; i < ARRAY_LEN(s); i++)
+        assert_int_equal(s[i].count, i < 2 ? left[i] : 10);
+    assert_int_equal(s[3].vaddr, behind); /* of a module that is no copy */
+    assert_int_equal(s[0].vaddr, s[2].vaddr);
+}
+
+/* Half of the samples on a counter are its own, but no more than its executions can have taken. */
+static void test_taken(void **state)
+{
+    struct rewrite_options opt = {.plan = REWRITE_COUNT};
+    struct taken_from from;
+    uint64_t counter = 0, behind = 0;
+    (void)state;
+    assert_int_equal(rewrite_file("/bin/ls", &opt, copy, map, NULL), 0);
+    assert_int_equal(rewrite_map_open(map, &from.m), 0);
+    struct rewrite_reverse_map *back = rewrite_reverse_map_new(from.m, copy);
+    for (uint32_t b = 0; b < from.m->cfg->blocks.len && !behind; b++) {
+        struct rewrite_place place;
+        for (uint64_t at = from.m->block_addr_new[b]; at && at < from.m->block_addr_new[b] + 16 && !behind; at++) {
+            if (!rewrite_reverse_map_find(back, at, &place) || place.block != b)
+                break;
+            if (place.is_inserted && place.inserted == at && place.counter != ID_NONE)
+                counter = at;
+            behind = counter && place.is_exact && !place.is_inserted ? at : 0;
+        }
+        counter = behind ? counter : 0;
+    }
+    assert_true(behind > counter + 1);
+    rewrite_map_forget_counters(from.m); /* which needs none of them */
+    takes(&from, counter, behind, 100, (uint64_t[]){5, 5});
+    takes(&from, counter, behind, 7, (uint64_t[]){5, 8});
+    takes(&from, counter, behind, 2, (uint64_t[]){8, 10});
+    takes(&from, counter, behind, 0, (uint64_t[]){10, 10});
+    rewrite_reverse_map_free(back);
+    rewrite_map_close(from.m);
 }
 
 struct frames { /* of the original and of the copy */
@@ -407,6 +472,80 @@ static void test_parts(void **state)
     unlink(feedback);
 }
 
+static const char heat_id[] = "0123456789abcdef0123456789abcdef";
+
+struct hot { /* what a run is seen to execute */
+    char path[64];
+    struct rewrite_sample sample;
+    unsigned settled;
+};
+
+static void settle_heat(void *ctx)
+{
+    struct hot *h = ctx;
+    h->settled++;
+    assert_int_equal(rewrite_heat_write(h->path, heat_id, &h->sample, 1), 0);
+}
+
+/* Of a copy of /bin/ls: does function f stand in front of all others? */
+static bool stands_in_front(const struct rewrite_options *opt, uint32_t f, struct rewrite_stats *s)
+{
+    struct rewrite_map *m;
+    uint64_t lowest = UINT64_MAX, own = 0;
+    assert_int_equal(rewrite_file("/bin/ls", opt, copy, map, s), 0);
+    assert_int_equal(rewrite_map_open(map, &m), 0);
+    for (uint32_t b = 0; b < m->cfg->blocks.len; b++) {
+        if (b == m->cfg->funcs.data[f].block_first)
+            own = m->block_addr_new[b];
+        else if (m->block_addr_new[b] && m->cfg->blocks.data[b].func != f)
+            lowest = min_u64(lowest, m->block_addr_new[b]);
+    }
+    rewrite_map_close(m);
+    return own < lowest;
+}
+
+/* Functions that samples fell into stand in front, also if the samples come when the copy is half made; what is damaged
+ * changes nothing. */
+static void test_heat(void **state)
+{
+    (void)state;
+    struct hot h = {.settled = 0};
+    struct rewrite_options opt = {.plan = REWRITE_COUNT};
+    struct rewrite_stats plain, early, late;
+    struct rewrite_map *m;
+    char id[33];
+    uint64_t samples;
+    snprintf(h.path, sizeof h.path, "%s/heat", dir);
+    rewrite_ls(REWRITE_COUNT, true, NULL);
+    assert_int_equal(rewrite_map_open(map, &m), 0);
+    uint32_t last = ID_NONE;
+    for (uint32_t b = 0; b < m->cfg->blocks.len; b++)
+        last = m->block_addr_new[b] ? m->cfg->blocks.data[b].func : last;
+    h.sample = (struct rewrite_sample){m->cfg->funcs.data[last].addr + 1, 7};
+    rewrite_map_close(m);
+    assert_false(stands_in_front(&opt, last, &plain));
+    assert_int_equal(rewrite_heat_write(h.path, heat_id, &h.sample, 1), 0);
+    assert_true(rewrite_heat_id(h.path, id, &samples));
+    assert_string_equal(id, heat_id);
+    assert_int_equal(samples, 7);
+    opt.heat = h.path;
+    assert_true(stands_in_front(&opt, last, &early));
+    assert_memory_not_equal(early.key, plain.key, sizeof plain.key);
+    assert_int_equal(rewrite_heat_write(h.path, heat_id, NULL, 0), 0);
+    assert_false(stands_in_front(&opt, last, &late));
+    opt.heat_settle = settle_heat;
+    opt.heat_ctx = &h;
+    assert_true(stands_in_front(&opt, last, &late));
+    assert_int_equal(h.settled, 1);
+    assert_memory_equal(early.key, late.key, sizeof late.key);
+    opt.heat_settle = NULL;
+    assert_int_equal(truncate(h.path, 90), 0);
+    assert_false(rewrite_heat_id(h.path, id, &samples));
+    assert_false(stands_in_front(&opt, last, &late));
+    assert_memory_equal(plain.key, late.key, sizeof late.key);
+    unlink(h.path);
+}
+
 static void test_back_tells_counters(void **state)
 {
     (void)state;
@@ -439,6 +578,14 @@ static const struct rewrite_map *only_first(void *ctx, uint32_t module, const ch
     return module == 0 ? ctx : NULL;
 }
 
+static double any_number(void *ctx, uint32_t module, const struct rewrite_place *at)
+{
+    (void)ctx;
+    (void)module;
+    (void)at;
+    return UINT32_MAX;
+}
+
 /* Every block's samples stand in its original then; half of those on a counter are gone; other modules stay. */
 static void test_take_back(void **state)
 {
@@ -454,7 +601,7 @@ static void test_take_back(void **state)
             s[n++] = (struct observed_sample){0, frame.vaddr = m->block_addr_new[b], 100};
     uint64_t there = frame.vaddr;
     s[n] = (struct observed_sample){1, there, 100};
-    uint64_t taken = rewrite_take_back(&(struct rewrite_copies){2, only_first, m}, s, n + 1, &frame, 1);
+    uint64_t taken = rewrite_take_back(&(struct rewrite_copies){2, only_first, any_number, m}, s, n + 1, &frame, 1);
     for (uint32_t b = 0, i = 0; b < m->cfg->blocks.len; b++)
         if (m->block_addr_new[b]) {
             assert_int_equal(s[i].vaddr, m->cfg->blocks.data[b].addr);
@@ -499,8 +646,10 @@ int main(void)
         cmocka_unit_test(test_damaged_maps),
         cmocka_unit_test(test_maps_of_real_files),
         cmocka_unit_test(test_feedback),
+        cmocka_unit_test(test_heat),
         cmocka_unit_test(test_missing_file),
         cmocka_unit_test(test_back),
+        cmocka_unit_test(test_taken),
         cmocka_unit_test(test_back_tells_counters),
         cmocka_unit_test(test_back_of_nothing),
         cmocka_unit_test(test_take_back),
