@@ -119,6 +119,9 @@ int live_entry_of(const char *function);
 
 /* ---- samples.c ---- */
 
+/* Seconds of processor time that a sample takes here, less what it spoils in caches; NAN: not to be measured. */
+double live_pace_measure(void);
+double live_pace(double sample_s); /* samples a second that take a hundredth of it, 997 at most */
 struct live_samples;
 struct live_samples *live_samples_open(const struct live_target *t, double hertz, struct arena *a, const char **why);
 void live_samples_begin(struct live_samples *s);
@@ -127,9 +130,9 @@ void live_samples_close(struct live_samples *s);
 struct live_sampled {
     uint64_t all, lost, parts[LIVE_PARTS];
     bool is_user_only;
-    double period_s;
-    struct map functions; /* id of symbol -> samples */
-    uint64_t unnamed;     /* of the kernel, in no function that is known */
+    double period_s, sample_s; /* sample_s: processor time that one takes; NAN: not known */
+    struct map functions;      /* id of symbol -> samples */
+    uint64_t unnamed;          /* of the kernel, in no function that is known */
 };
 const struct live_sampled *live_samples_result(const struct live_samples *s);
 const struct live_symbols *live_samples_symbols(const struct live_samples *s); /* NULL: hidden */

@@ -44,8 +44,8 @@ void live_program_free(struct live_program *p);
 enum live_scope { LIVE_COMMAND, LIVE_PROCESS, LIVE_SYSTEM };
 struct live_options {
     enum live_scope scope;
-    double hertz;     /* samples a second; 0: 997, about 1 kHz but not in step with the kernel's tick */
-    unsigned without; /* sources that are not to be tried, bits by enum live_source */
+    double hertz;                       /* samples a second; 0: 997, less where one takes long (samples.c) */
+    unsigned without;                   /* sources that are not to be tried, bits by enum live_source */
     const struct live_program *program; /* NULL: none; stays until the end */
 };
 enum { LIVE_HERTZ_MAX = 10000 }; /* above it sampling feeds on itself */
@@ -152,7 +152,7 @@ struct live_result {
     uint64_t faults_user, faults_kernel, faults_minor, faults_major; /* UINT64_MAX: not known */
     uint64_t switches, preemptions;                                  /* likewise */
     double account_user_s, account_system_s; /* by the kernel's own account, watching included; NAN */
-    double samples_hz;
+    double samples_hz, sample_s;             /* sample_s: what one takes of the processor; NAN: not known */
     uint64_t samples, samples_user, samples_lost, events_lost;
     bool has_events, has_samples, has_kernel_samples;
     struct live_source_state sources[LIVE_SOURCES];

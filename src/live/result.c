@@ -386,6 +386,7 @@ void live_result_fill(const struct live_found *f, struct live_result *r)
     r->samples_user = f->samples->parts[LIVE_PART_USER];
     r->samples_lost = f->samples->lost;
     r->samples_hz = 1 / f->samples->period_s;
+    r->sample_s = f->samples->sample_s;
     if (f->symbols && r->has_kernel_samples)
         fill_regions(f, r);
 }

@@ -5,11 +5,78 @@
 #include <errno.h>
 #include <math.h>
 #include <stdlib.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "live/impl.h"
 
-#define HERTZ_DEFAULT 997.0
+/* ---- how many a second ---- */
+
+/* Each sample is an interrupt of a timer; a virtual machine is left twice for it, to come and to set the next one,
+ * which takes ten times as long as on a processor of one's own. What one takes is measured on a thread of mtool's that
+ * does nothing else: by so much its clock jumps. */
+enum { PERIOD_NS = 250 * 1000, PERIODS = 41, LONGEST_NS = 200 * 1000 * 1000 };
+/* Of processor time. Caches and predictors that samples spoil cost a program up to 1.4 times as much again. */
+#define SHARE 0.01
+
+/* About 1 kHz and less, none in step with a kernel's tick. */
+static const double rates[] = {997, 797, 599, 499, 397, 293, 197, 97};
+
+double live_pace(double sample_s)
+{
+    size_t i = 0;
+    while (i + 1 < ARRAY_LEN(rates) && rates[i] * sample_s > SHARE)
+        i++;
+    return rates[i]; /* what is not known is no reason for less */
+}
+
+static int by_length(const void *a, const void *b)
+{
+    const uint64_t *x = a, *y = b;
+    return (*x > *y) - (*x < *y);
+}
+
+/* The longest jump in each period that it ran; in longer ones somebody else ran. Returns how many there are. */
+static size_t longest_jumps(uint64_t jumps[PERIODS])
+{
+    uint64_t begin = time_now_ns(), last = begin, ran = 0, longest = 0;
+    size_t count = 0;
+    while (count < PERIODS && last - begin < LONGEST_NS) {
+        uint64_t now = time_now_ns(), passed = now - last;
+        last = now;
+        if (passed >= PERIOD_NS)
+            continue;
+        ran += passed;
+        longest = max_u64(longest, passed);
+        if (ran < PERIOD_NS)
+            continue;
+        jumps[count++] = longest;
+        ran = longest = 0;
+    }
+    return count;
+}
+
+double live_pace_measure(void)
+{
+    struct perf_event_attr a = {
+        .type = PERF_TYPE_SOFTWARE, .size = sizeof a, .config = PERF_COUNT_SW_TASK_CLOCK, .exclude_kernel = 1};
+    uint64_t jumps[PERIODS];
+    a.sample_period = PERIOD_NS;
+    a.sample_type = PERF_SAMPLE_IP | PERF_SAMPLE_TID | PERF_SAMPLE_TIME;
+    a.exclude_hv = 1;
+    int fd = (int)syscall(SYS_perf_event_open, &a, 0, -1, -1, PERF_FLAG_FD_CLOEXEC);
+    if (fd < 0)
+        return NAN;
+    size_t count = longest_jumps(jumps);
+    close(fd);
+    if (count < PERIODS) /* the machine is too busy */
+        return NAN;
+    qsort(jumps, count, sizeof *jumps, by_length);
+    uint64_t median_ns = jumps[PERIODS / 2];
+    return 1e-9 * (double)median_ns;
+}
+
+/* ---- opened ---- */
 
 struct live_samples {
     struct perf_rings *rings;
@@ -52,7 +119,8 @@ static void read_symbols(struct live_samples *s, struct arena *a)
 struct live_samples *live_samples_open(const struct live_target *t, double hertz, struct arena *a, const char **why)
 {
     struct live_samples *s = xmalloc(sizeof *s);
-    hertz = hertz > 0 ? hertz : HERTZ_DEFAULT;
+    s->found.sample_s = live_pace_measure();
+    hertz = hertz > 0 ? hertz : live_pace(s->found.sample_s);
     for (int user_only = 0; user_only <= 1 && !s->rings; user_only++) {
         struct perf_event_attr attr = attr_of(t, hertz, user_only);
         s->found.period_s = 1e-9 * (double)attr.sample_period;

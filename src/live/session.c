@@ -80,6 +80,12 @@ static void open_events(struct live_session *s, unsigned without)
             arena_printf(a, "%s; only who runs when", s->result->sources[LIVE_TRACEPOINTS].found));
 }
 
+static const char *sample_cost(const struct live_sampled *f, struct arena *a)
+{
+    double share = 100 * f->sample_s / f->period_s;
+    return isnan(f->sample_s) ? "" : arena_printf(a, " of %.1f us (%.1f %% of the time)", 1e6 * f->sample_s, share);
+}
+
 static void open_samples(struct live_session *s, const struct live_options *opt)
 {
     struct arena *a = s->result->arena;
@@ -89,7 +95,7 @@ static void open_samples(struct live_session *s, const struct live_options *opt)
     const struct live_sampled *f = s->samples ? live_samples_result(s->samples) : NULL;
     set(s, LIVE_SAMPLES, f,
         !f ? why
-           : arena_printf(a, "perf_event software clock, %.0f a second%s", 1 / f->period_s,
+           : arena_printf(a, "perf_event software clock, %.0f a second%s%s", 1 / f->period_s, sample_cost(f, a),
                           f->is_user_only ? ", user mode only (perf_event_paranoid)" : ""));
     const struct live_symbols *symbols = s->samples ? live_samples_symbols(s->samples) : NULL;
     set(s, LIVE_SYMBOLS, symbols,

@@ -200,6 +200,7 @@ static void put_events(struct json *j, const struct live_result *r)
     json_object_end(j);
     json_object(j, "sampling");
     json_real(j, "hz", r->has_samples ? r->samples_hz : NAN);
+    json_real(j, "us_a_sample", r->has_samples ? 1e6 * r->sample_s : NAN);
     json_u64(j, "samples", r->samples);
     json_u64(j, "lost", r->samples_lost);
     json_bool(j, "kernel", r->has_kernel_samples);
