@@ -167,11 +167,12 @@ struct cache_shared_line {
     const struct cache_party *sides;             /* most misses and takings first */
     size_t side_count, unlisted;                 /* references of more sides than are kept */
 };
-/* Of which lines any thread has lost one to another's write, as that becomes known: a bit for each of those whose
- * numbers have the same low bits, set while references run, and never cleared. Lines as below. */
+/* Of which lines any thread has lost one to another's write, and missed it for that, as it becomes known: a bit for
+ * each of those whose numbers have the same low bits, set while references run, and never cleared. Lines as below. */
 enum { CACHE_LOST_BITS = 22 };
 struct cache_lost {
-    uint64_t changes, bits[(1 << CACHE_LOST_BITS) / 64]; /* changes: of a bit, so many */
+    uint64_t changes; /* of a bit, so many */
+    uint64_t lost[(1 << CACHE_LOST_BITS) / 64], missed[(1 << CACHE_LOST_BITS) / 64];
 };
 void cache_tell_lost(struct cache *c, struct cache_lost *lost); /* before the first reference */
 /* Those with most misses first, `max` at most; as long as the longest line of a private level. In the arena. */

@@ -101,13 +101,11 @@ static struct block *block_of(struct coherence *k, uint64_t number)
     return at ? &k->blocks.data[at - 1] : NULL;
 }
 
-static void tell_lost(struct cache_lost *lost, uint64_t number)
+static void tell(struct cache_lost *lost, uint64_t *bits, uint64_t number)
 {
-    uint64_t n = number % (1u << CACHE_LOST_BITS);
-    if (!lost)
-        return;
-    __atomic_fetch_or(&lost->bits[n / 64], 1ull << n % 64, __ATOMIC_RELAXED);
-    __atomic_fetch_add(&lost->changes, 1, __ATOMIC_RELEASE);
+    uint64_t n = number % (1u << CACHE_LOST_BITS), bit = 1ull << n % 64;
+    if (!(__atomic_fetch_or(&bits[n / 64], bit, __ATOMIC_RELAXED) & bit))
+        __atomic_fetch_add(&lost->changes, 1, __ATOMIC_RELEASE);
 }
 
 void cache_tell_lost(struct cache *c, struct cache_lost *lost) { c->lost = lost; }
@@ -123,7 +121,8 @@ static struct block *add_block(const struct cache *c, uint64_t number)
     k->filter.bits[h / 64] |= 1ull << h % 64;
     VEC_PUSH(&k->blocks, fresh);
     stretch_of(k, number)->lost[number % STRETCH] = (uint32_t)k->blocks.len;
-    tell_lost(c->lost, number);
+    if (c->lost)
+        tell(c->lost, c->lost->lost, number);
     return &k->blocks.data[k->blocks.len - 1];
 }
 
@@ -267,6 +266,8 @@ enum cache_cause coherence_judge(struct cache *c, int at, uint64_t line, const s
         b->true_misses += is_true;
         b->false_misses += !is_true;
         count_sides(k, b, lost, v);
+        if (c->lost)
+            tell(c->lost, c->lost->missed, number);
     }
     if (!is_true)
         add_pending(k, lost, &(struct pending){line, NONE, v->cell, (uint8_t)at, (uint8_t)v->kind});

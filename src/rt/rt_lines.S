@@ -29,7 +29,7 @@
     .set SWAPS, SWAPPED + 8 * 64
     .set SWAPPED_BIT, 62 /* WIRE_SWAPPED */
     .set NOT_HELD, 63 /* of a table's word: the line stands there for the order alone (WIRE_NOT_HELD) */
-    .set OWN, 192 + 5 * 8 * 64 + 8 + 2 * 16 * 32 + 16 * 32 + 8
+    .set OWN, 192 + 5 * 8 * 64 + 8 + 2 * 16 * 32 + 32 * 32 + 8
     .set TOLD, OWN + 8
     .set PUT, 0
     .set START, 16
@@ -44,9 +44,11 @@
     .set LINES, 0x7c000000 /* WIRE_LINES_VADDR */
     .set LINES_MASK, (1 << 22) - 1
     .set STREAMS, LINES - 4096
-    .set LIVES, STREAMS + 8 * 62
+    .set LIVES, STREAMS + 8 * 61
     .set SIMULATED, 8192 + 17 * 65536 + 16 /* from a stream: WIRE_STREAM_PATHS, in struct wire_paths */
-    .set LOST, STREAM + 8192 + 17 * 65536 + 2097152 /* WIRE_STREAM_LOST, of the first thread */
+    .set LOST, STREAM + 8192 + 17 * 65536 + 2101248 /* WIRE_STREAM_LOST, of the first thread */
+    .set MISSED, LOST + (1 << 22) / 8
+    .set WATCHED, 61 /* of a word beside a thread's bit: that has it alone, and tells what it writes */
     .set OTHERS, 62 /* of a word: bit; WIRE_LINES_OTHERS */
     .set SINCE, 62 /* of one that says who wrote it when: another one has referred to it since */
     .set WRITER, 56 /* likewise: number of the thread, from this bit on; below: when */
@@ -89,6 +91,8 @@ note_read:
     js 3f
     test rax, rdx
     jnz held
+    bt rax, WATCHED
+    jc 7f
     mov rsi, rax
     or rsi, rdx
     lock cmpxchg [LINES + rcx * 8], rsi
@@ -106,16 +110,22 @@ note_read:
 /* Who wrote it, if no other has referred to it since, has it alone again; else others may have it. */
 3:  call is_simulated
     jnc 6f
-    bt dword ptr [LOST], ecx
-    jc none
     mov rsi, rax
     shr rsi, WRITER
     bt rdx, rsi
     mov rsi, rdx
     jnc 4f
     bt rax, SINCE
+    jc 4f
+    bt dword ptr [LOST], ecx
     jnc 5f
-4:  bts rsi, OTHERS
+    bt dword ptr [MISSED], ecx
+    jc none
+    bts rsi, WATCHED
+    jmp 5f
+4:  bt dword ptr [LOST], ecx
+    jc 6f
+    bts rsi, OTHERS
 5:  lock cmpxchg [LINES + rcx * 8], rsi
     jne 1b
     jmp held
@@ -128,6 +138,29 @@ note_read:
     jc none
     lock cmpxchg [LINES + rcx * 8], rsi
     jne 1b
+    jmp none
+/* Another one has it alone, who may have written it up to now. */
+7:  bsf rsi, rax
+    mov rsi, [STREAMS + rsi * 8]
+    mov rdx, [rsi + FILLED]
+    shl rdx, 16
+    add rdx, [rsi + PUT]
+    sub rdx, [rsi + START]
+    add rdx, MARGIN
+    bsf rsi, rax
+    or esi, 3 << 6 /* bits 63 and SINCE of the word */
+    shl rsi, WRITER
+    or rsi, rdx
+    mov rdx, gs:[STREAM + OWN]
+    lock cmpxchg [LINES + rcx * 8], rsi
+    jne 1b
+    bsf rsi, rax
+    mov rsi, [STREAMS + rsi * 8]
+    and ecx, 63
+    mov qword ptr [rsi + TOUCHED + rcx * 8], 0
+    mov qword ptr [rsi + WRITTEN + rcx * 8], 0
+    mov qword ptr [rsi + SECOND + rcx * 8], 0
+    mov qword ptr [rsi + SECOND_WRITTEN + rcx * 8], 0
 none:
     test rsp, rsp
     ret
@@ -135,7 +168,7 @@ held:
     cmp eax, eax
     ret
 
-/* Likewise that it writes it; ZF: the own filter may hold that it has. */
+/* Likewise that it writes it; ZF: the own filter may hold that it has; CF: it may hold it, but not as written. */
 note_written:
     STATE 0
     mov rdx, gs:[STREAM + OWN]
@@ -148,6 +181,8 @@ note_written:
     je held
     test rax, rax
     js 5f
+    bt rax, WATCHED
+    jc 7f
     mov rsi, rax
     and rsi, [LIVES]
     or rsi, rdx
@@ -196,15 +231,27 @@ note_written:
     jc 2b
     call is_simulated
     jnc none
-    bt dword ptr [LOST], ecx
-    jc none
     mov rsi, rdx
-    jmp 3b
+    bt dword ptr [LOST], ecx
+    jnc 3b
+    bt dword ptr [MISSED], ecx
+    jc none
+    bts rsi, WATCHED
+    lock cmpxchg [LINES + rcx * 8], rsi
+    jne 1b
+    jmp 8f
 6:  call is_simulated
     jc 2b
     movabs rsi, NEVER
     or rsi, rax
     jmp 3b
+7:  test rax, rdx
+    jnz 8f
+    movabs rsi, NEVER | 1 << 63
+    jmp 3b
+8:  test rsp, rsp
+    stc
+    ret
 
 /* The line rdi is the last one of its place now, and what was told of it is that it is read or written. Changes rax,
  * rcx, rdx, rsi, r8. */
@@ -223,8 +270,10 @@ tell_written:
     mov rax, rdi
     mov rcx, rdi
     jz mark
+    mov ecx, 0 /* flags stay */
+    jc mark
     bts rax, NOT_HELD
-    xor ecx, ecx
+    jmp mark
 
 /* rax: the line as the table has it; rcx: the same of the table of written ones. What is told says nothing of the order
  * of the two before if the line is one of them: it comes first in either case. */

@@ -9,7 +9,8 @@
  *   WIRE_STREAM_RING             WIRE_CHUNKS chunks of WIRE_CHUNK_BYTES, used in turn
  *   + the chunks                 WIRE_STREAM_SLACK bytes that are written to by mistake at most
  *   WIRE_STREAM_PATHS            struct wire_paths, written by the host
- *   WIRE_STREAM_LOST             of a process's first thread: a bit for each of WIRE_LINES, likewise
+ *   WIRE_STREAM_LOST             of a process's first thread: a bit for each of WIRE_LINES, and
+ *   WIRE_STREAM_MISSED           another one, likewise
  *
  * A chunk is a row of entries of 16 bytes, in the order in which the thread made the references:
  *
@@ -37,7 +38,8 @@
 #define WIRE_STREAM_SLACK 65536u
 #define WIRE_STREAM_PATHS (WIRE_STREAM_RING + WIRE_CHUNKS * WIRE_CHUNK_BYTES + WIRE_STREAM_SLACK)
 #define WIRE_STREAM_LOST (WIRE_STREAM_PATHS + sizeof(struct wire_paths))
-#define WIRE_STREAM_BYTES (WIRE_STREAM_LOST + WIRE_LINES / 8)
+#define WIRE_STREAM_MISSED (WIRE_STREAM_LOST + WIRE_LINES / 8)
+#define WIRE_STREAM_BYTES (WIRE_STREAM_MISSED + WIRE_LINES / 8)
 
 struct wire_entry {
     uint64_t address;
@@ -52,7 +54,10 @@ struct wire_entry {
     X(UNTOLD, "nothing: an instruction whose references are not told (REWRITE_SITE_UNTOLD)")                           \
     X(REACH, "struct wire_reach: so many bytes in a row, as instructions with masks reach them")                       \
     X(SWAPPED, "struct wire_swapped: in these places the last two lines have changed their order")                     \
-    X(PAUSE, "struct wire_pause: nothing was told for so long")
+    X(PAUSE, "struct wire_pause: nothing was told for so long")                                                        \
+    X(GIVEN,                                                                                                           \
+      "struct wire_given or wire_given_alone: a watched function was entered and has returned; site: its number, "     \
+      "and in the upper half that of the path, which was known")
 enum wire_event_kind {
 #define X(name, what) WIRE_EVENT_##name,
     WIRE_EVENTS(X)
@@ -90,7 +95,18 @@ struct wire_call { /* 5 entries, then the copy of the stack, in whole entries, i
     uint64_t path;         /* number of the path that led there, as the host told it (below); 0: not known */
 };
 struct wire_short { /* 2 entries: the same of calls of which no more is asked */
-    uint64_t argument, stack, time, open;
+    uint64_t argument, stack, time;
+    uint64_t open; /* from bit WIRE_CALL_PATH_SHIFT on the path */
+};
+struct wire_least { /* 1 entry: likewise of entrances; the time is as before */
+    uint64_t argument, open;
+};
+/* A function that gives memory, by one argument, where nothing was told of between its entrance and its return. */
+struct wire_given {                                        /* 3 entries */
+    uint64_t address, argument, stack, time, open, unused; /* time: of the return; open: at the entrance */
+};
+struct wire_given_alone { /* 1 entry: the same where no other was open; the time is as before */
+    uint64_t address, argument;
 };
 /* A call of a watched function whose return is told is under way from its entrance on, until that; or until the stack
  * pointer is above it, or its return address is no longer where it was, or (of malloc and its like) it lies beyond
@@ -99,6 +115,8 @@ struct wire_short { /* 2 entries: the same of calls of which no more is asked */
 #define WIRE_OPEN_OWN (1ull << 63) /* of the return address: a function of the program's own, which may be far away */
 struct wire_open {
     uint64_t stack, return_address;
+    uint64_t argument, kept; /* kept: of an entrance that was not told yet the path, and in the upper half the site; the
+                                next event is GIVEN, or has the entrance in front of it. 0: it was told */
 };
 #define WIRE_CALL_JUMPS 0x40000000u /* of the site of ENTER: it goes on elsewhere, by a jump */
 #define WIRE_CALL_NAMES                                                                                                \
@@ -108,6 +126,11 @@ struct wire_open {
 #define WIRE_CALL_NEAR 512u   /* at a return */
 #define WIRE_CALL_ENTRIES (sizeof(struct wire_call) / sizeof(struct wire_entry))
 #define WIRE_SHORT_ENTRIES (sizeof(struct wire_short) / sizeof(struct wire_entry))
+#define WIRE_LEAST_ENTRIES (sizeof(struct wire_least) / sizeof(struct wire_entry))
+#define WIRE_GIVEN_ENTRIES (sizeof(struct wire_given) / sizeof(struct wire_entry))
+#define WIRE_GIVEN_ALONE_ENTRIES (sizeof(struct wire_given_alone) / sizeof(struct wire_entry))
+#define WIRE_CALL_PATH_SHIFT 48
+#define WIRE_PATH_MAX 65535u /* numbers of paths */
 
 /* What is told of a watched function beside its number: inserted code says it to the runtime, events do not have it. */
 #define WIRE_CALL_OPENS 0x10000000u     /* its return is told, and so is the path to it */
@@ -176,13 +199,16 @@ static inline uint32_t wire_stream_module(const uint8_t *key)
  * With bit 63 the word says who has written it, in bits 56 to 61, and when, in those below: a position in its stream
  * (chunks filled << 16, and bytes of the one that is being filled). Bit 62: another thread has referred to it since.
  * When the host has simulated all up to there (wire_paths.simulated), and no thread has lost a line of that word
- * (WIRE_STREAM_LOST), who wrote it has it alone, or it is one that several have: WIRE_LINES_OTHERS stands for them. */
+ * (WIRE_STREAM_LOST), who wrote it has it alone, or it is one that several have: WIRE_LINES_OTHERS stands for them. If
+ * one has lost it, but none has come back for it (WIRE_STREAM_MISSED), who wrote it has it alone but has to tell what
+ * he writes (WIRE_LINES_WATCHED), until another one comes. */
 #define WIRE_LINES_VADDR 0x7c000000u
 #define WIRE_LINES (1u << 22)
 #define WIRE_LINES_BYTES (WIRE_LINES * 8ull)
 #define WIRE_LINES_STREAMS_BYTES 4096u
-#define WIRE_LINES_THREADS 62u
-#define WIRE_LINES_OTHERS (1ull << 62) /* of bits of threads: some that are there */
+#define WIRE_LINES_THREADS 61u
+#define WIRE_LINES_WATCHED (1ull << 61) /* beside the bit of a thread */
+#define WIRE_LINES_OTHERS (1ull << 62)  /* of bits of threads: some that are there */
 /* Of a word of the tables: no reference is to it, but it keeps its rank. */
 #define WIRE_NOT_HELD (1ull << 63)
 /* What a site says of several lines. */
@@ -229,7 +255,6 @@ struct wire_paths {
 };
 /* Of the place `at` bytes behind the begin of the so-many-th chunk, from 0. */
 static inline uint64_t wire_position(uint64_t chunk, uint64_t at) { return (chunk << 16) + at; }
-
 static inline uint32_t wire_path_place(uint32_t from, uint64_t value)
 {
     return ((from * 2654435761u) ^ (uint32_t)value) * 2246822519u >> (32 - WIRE_PATH_BITS);

@@ -34,12 +34,20 @@ void simulated_free(struct simulated *k)
     free(k);
 }
 
+static void copy(uint64_t *to, const uint64_t *from, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        to[i] = __atomic_load_n(&from[i], __ATOMIC_RELAXED);
+}
+
 static void say_lost(struct simulated *k)
 {
     uint64_t *to = (uint64_t *)(void *)(k->first + 1);
     uint64_t changes = __atomic_load_n(&k->lost.changes, __ATOMIC_ACQUIRE);
-    for (size_t i = 0; changes != k->changes && i < ARRAY_LEN(k->lost.bits); i++)
-        to[i] = __atomic_load_n(&k->lost.bits[i], __ATOMIC_RELAXED);
+    if (changes == k->changes)
+        return;
+    copy(to, k->lost.lost, ARRAY_LEN(k->lost.lost));
+    copy(to + WIRE_LINES / 64, k->lost.missed, ARRAY_LEN(k->lost.missed));
     k->changes = changes;
 }
 

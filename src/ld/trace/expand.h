@@ -23,7 +23,7 @@ struct ld_trace_module {              /* a linked file in a process */
     uint32_t process;
     /* Of its parts, those that came last, by their addresses' low bits: the table of all is as long as the code. */
     struct ld_trace_known {
-        uint64_t at; /* at run time */
+        uint64_t key; /* where it is at run time, shifted by 8, and how many words its record has */
         struct ld_trace_part *part;
     } * known; /* [LD_TRACE_KNOWN] */
 };

@@ -20,7 +20,7 @@
 /* Of a thread. With as many ways the fully associative cache that tells capacity from conflict, and which the filter
  * keeps in another order, holds whatever the nearest level does. */
 enum { LINES_A_PLACE = 8 };
-enum { THREADS = 6, CELLS = 3, REFERENCES = 6000, ROUNDS = 150, PIECES_MAX = 64, PAGE_BYTES = 4096 };
+enum { THREADS = 6, CELLS = 3, REFERENCES = 6000, ROUNDS = 150, PIECES_MAX = 64, PAGE_BYTES = 4096, HANDED_EACH = 700 };
 #define FLAG_DOWN 0x400ull
 
 static uint64_t state;
@@ -170,7 +170,8 @@ static void simulate(struct stream *s)
 {
     cache_run(s->of_told, s->told.data + s->simulated, s->told.len - s->simulated);
     s->simulated = s->told.len;
-    memcpy((void *)(uintptr_t)(WIRE_STREAM_VADDR + WIRE_STREAM_LOST), lost.bits, sizeof lost.bits);
+    memcpy((void *)(uintptr_t)(WIRE_STREAM_VADDR + WIRE_STREAM_LOST), lost.lost, sizeof lost.lost);
+    memcpy((void *)(uintptr_t)(WIRE_STREAM_VADDR + WIRE_STREAM_MISSED), lost.missed, sizeof lost.missed);
     for (unsigned t = 0; t < s->threads; t++)
         paths_of(t)->simulated = wire_position(stream_of(t)->filled, 0);
 }
@@ -261,8 +262,9 @@ static void add(struct stream *s, const struct reference *r)
     }
 }
 
-/* Lines of one thread's own, of some, of all; most where the thread was last; now and then they change hands. */
-static void random_reference(struct reference *r, unsigned threads, unsigned shift)
+/* Lines of one thread's own, of some, of all; most where the thread was last; now and then they change hands, and some
+ * all of them do at once. */
+static void random_reference(struct reference *r, unsigned threads, unsigned shift, unsigned nth)
 {
     static uint64_t lately[THREADS] = {WIRE_FILTER_SLOTS, WIRE_FILTER_SLOTS, WIRE_FILTER_SLOTS,
                                        WIRE_FILTER_SLOTS, WIRE_FILTER_SLOTS, WIRE_FILTER_SLOTS};
@@ -272,6 +274,10 @@ static void random_reference(struct reference *r, unsigned threads, unsigned shi
         line = chance(3) ? (1 + thread + (chance(40) == 0)) * 5 * lines + chance(3 * lines) : lines + chance(2 * lines);
     if (!chance(60))
         line = WIRE_LINES + lines + chance(8); /* shares words with the first */
+    if (!chance(4)) {
+        thread = nth / HANDED_EACH % threads;
+        line = 100 * lines + chance(2 * lines);
+    }
     lately[thread] = line;
     *r = (struct reference){.ref = {.thread = (uint8_t)thread, .cell = (uint32_t)chance(CELLS)}};
     r->ref.kind = chance(line < 3 * lines ? 12 : 3) ? CACHE_READ : CACHE_WRITE;
@@ -362,7 +368,7 @@ static uint64_t told_of_all(bool has_two, unsigned says)
                 simulate(&s);
             if (!chance(REFERENCES / 20) && numbers < WIRE_LINES_THREADS)
                 begin_thread((unsigned)chance(threads));
-            random_reference(&r, threads, shift);
+            random_reference(&r, threads, shift, i);
             add(&s, &r);
         }
         cache_run(whole, s.whole.data, s.whole.len);
