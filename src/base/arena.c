@@ -105,6 +105,19 @@ void *arena_alloc(struct arena *a, size_t len_bytes)
     return p;
 }
 
+/* A chunk of its own, behind the one that is being filled. */
+void *arena_alloc_sparse(struct arena *a, size_t len_bytes)
+{
+    struct chunk *c = xmalloc_sparse(sizeof *c + len_bytes);
+    c->cap = c->used = len_bytes;
+    c->next = a->head ? a->head->next : NULL;
+    if (a->head)
+        a->head->next = c;
+    else
+        a->head = c;
+    return c->data;
+}
+
 char *arena_strndup(struct arena *a, const char *s, size_t len_bytes)
 {
     char *p = arena_alloc(a, len_bytes + 1);

@@ -32,6 +32,8 @@ char *arena_strndup(struct arena *a, const char *s, size_t len_bytes);
 char *arena_printf(struct arena *a, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 #define ARENA_NEW(a, type) ((type *)arena_alloc((a), sizeof(type)))
 #define ARENA_ARRAY(a, type, n) ((type *)arena_alloc((a), sizeof(type) * (size_t)(n)))
+void *arena_alloc_sparse(struct arena *a, size_t len_bytes); /* as xmalloc_sparse */
+#define ARENA_SPARSE(a, type, n) ((type *)arena_alloc_sparse((a), sizeof(type) * (size_t)(n)))
 
 void *xmalloc(size_t len_bytes);        /* zeroed; ends the process when there is no memory */
 void *xmalloc_sparse(size_t len_bytes); /* the same for what gets used here and there: it takes only the pages used */
@@ -169,6 +171,7 @@ struct file_bytes {
 /* Maps a whole regular file. 0, or -1 with errno set and nothing reported (the caller knows what the file is for). */
 int file_map(const char *path, struct file_bytes *out);
 void file_unmap(struct file_bytes *f);
+void file_rest(const struct file_bytes *f); /* no memory is held for it until it is read again */
 /* Hands out each line, with its end, which may be changed. 0, or -1 with errno set and nothing reported. */
 int file_each_line(const char *path, void (*take)(void *ctx, char *line), void *ctx);
 /* Writes PATH by way of a temporary file in the same folder, fsync and rename, so that PATH is whole or absent.

@@ -39,15 +39,24 @@ int file_map(const char *path, struct file_bytes *out)
     return err ? -1 : 0;
 }
 
+union mapped {
+    const uint8_t *ro;
+    void *rw;
+};
+
 void file_unmap(struct file_bytes *f)
 {
-    union {
-        const uint8_t *ro;
-        void *rw;
-    } p = {.ro = f->data};
+    union mapped p = {.ro = f->data};
     if (f->len)
         munmap(p.rw, f->len);
     memset(f, 0, sizeof *f);
+}
+
+void file_rest(const struct file_bytes *f)
+{
+    union mapped p = {.ro = f->data};
+    if (f->len && madvise(p.rw, f->len, MADV_DONTNEED) < 0)
+        diag_debug(2, "a file stays in memory: %s", strerror(errno));
 }
 
 int file_each_line(const char *path, void (*take)(void *ctx, char *line), void *ctx)

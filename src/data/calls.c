@@ -40,9 +40,9 @@ const char *data_watched_name(size_t nth) { return known[nth].name; }
 bool data_watched_returns(size_t nth) { return known[nth].effect != TAKES_0 && known[nth].effect != UNMAPS; }
 bool data_watched_gives(size_t nth) { return known[nth].effect < TAKES_0; }
 bool data_watched_stores(size_t nth) { return known[nth].effect == STORES_2; }
-bool data_watched_takes_several(size_t nth) { return known[nth].effect != TAKES_0; }
+bool data_watched_takes_several(size_t nth) { return known[nth].effect != TAKES_0 && known[nth].effect != GIVES_0; }
 
-enum { PENDING_MAX = 32, PATHS_MAX = 1 << 16, FAR_MAX = 1024, NEAR_MANY = 1024 };
+enum { PENDING_MAX = 32, PATHS_MAX = UINT16_MAX, FAR_MAX = 1024, NEAR_MANY = 1024 };
 struct known_path {
     uint32_t depth;
     uint64_t path[DATA_PATH_MAX];
@@ -292,6 +292,12 @@ static void do_at_entrance(struct data_calls *c, struct thread *t, const struct 
 
 /* ---- entrances and returns ---- */
 
+static void set_time(struct data_calls *c, const struct data_call *call)
+{
+    if (call->time)
+        data_set_time(c->d, call->time);
+}
+
 static void forget_left(struct data_calls *c, struct thread *t, const struct data_call *now)
 {
     while (t->count && (!now->open || t->pending[t->count - 1].call.stack < now->open)) {
@@ -368,19 +374,23 @@ static const struct data_path *number_path(struct data_calls *c, struct thread *
     return by;
 }
 
+/* By its number; without one it has none. */
+static bool take_path(const struct thread *t, struct pending *p, uint32_t number)
+{
+    bool is_known = number && number <= t->paths.len;
+    p->known = is_known ? t->paths.data[number - 1] : NULL;
+    p->path = is_known ? p->known->path : p->own;
+    p->depth = is_known ? p->known->depth : 0;
+    return is_known;
+}
+
 /* Where a copy is shorter than usual, the same words may lead farther another time. */
 static const struct data_path *find_path(struct data_calls *c, struct thread *t, struct pending *p,
                                          const struct data_call *call)
 {
     struct walk_stack s = {call->stack, call->copy, call->copy_bytes};
-    if (call->path && call->path <= t->paths.len) {
-        p->known = t->paths.data[call->path - 1];
-        p->path = p->known->path;
-        p->depth = p->known->depth;
+    if (take_path(t, p, call->path))
         return NULL;
-    }
-    p->known = NULL;
-    p->path = p->own;
     c->seen.is_settled = t->far_count >= FAR_MAX;
     p->depth = (uint32_t)walk_path(c->walk, &s, call->frame, !c->seen.is_settled, p->own, &c->seen);
     t->near_count = c->seen.is_far ? 0 : t->near_count + 1;
@@ -396,7 +406,7 @@ const struct data_path *data_entered(struct data_calls *c, const struct data_cal
     struct pending *same, *p;
     enum effect effect;
     uint8_t layer;
-    data_set_time(c->d, call->time);
+    set_time(c, call);
     see_stack(c, t, call->stack);
     forget_left(c, t, call);
     if (!effect_of(c, call->function, &effect, &layer))
@@ -429,7 +439,7 @@ static void end_call(struct data_calls *c, struct thread *t, const struct data_c
     struct pending *p = &t->pending[--t->count];
     struct pending *outer = t->count ? p - 1 : NULL;
     uint64_t value = left->arguments[0];
-    data_set_time(c->d, left->time);
+    set_time(c, left);
     if (!value || value != p->given)
         do_at_return(c, p, left);
     if (outer && outer->layer == p->layer)
@@ -456,6 +466,24 @@ void data_left(struct data_calls *c, const struct data_call *call)
     forget_left(c, t, call);
     if (innermost_at(t, call->stack))
         end_call(c, t, call);
+}
+
+void data_gave(struct data_calls *c, const struct data_call *call, uint64_t address)
+{
+    struct thread *t = thread_of(c, call->thread);
+    struct pending p;
+    set_time(c, call);
+    see_stack(c, t, call->stack);
+    forget_left(c, t, call);
+    c->given.address = 0;
+    if (!effect_of(c, call->function, &p.effect, &p.layer) || (p.effect != GIVES_0 && p.effect != GIVES_OWN))
+        return;
+    p.call = *call;
+    take_path(t, &p, call->path);
+    allocate(c, &p, address);
+    struct pending *outer = t->count ? &t->pending[t->count - 1] : NULL;
+    if (outer && outer->layer == p.layer)
+        outer->given = address;
 }
 
 const struct data_given *data_given(const struct data_calls *c) { return c->given.address ? &c->given : NULL; }

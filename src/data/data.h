@@ -229,7 +229,7 @@ const char *data_watched_name(size_t nth);   /* one of them */
 bool data_watched_returns(size_t nth);       /* its return says something */
 bool data_watched_gives(size_t nth);         /* it is one of those that give memory of a heap */
 bool data_watched_stores(size_t nth);        /* and stores what it gives: its return needs the copy of the stack */
-bool data_watched_takes_several(size_t nth); /* its entrance says something by more than the first argument */
+bool data_watched_takes_several(size_t nth); /* its entrance says something by more arguments than the first */
 
 struct data_code {                                     /* code that runs in copies */
     uint64_t (*original)(void *ctx, uint64_t address); /* where an address of a copy is in the original; 0: is none of a
@@ -241,7 +241,7 @@ struct data_call { /* as the stream of references tells it: struct wire_call or 
     uint32_t function;     /* number among the watched: known ones first, then the caller's own */
     uint64_t arguments[5]; /* at the return [0] is what it returns */
     uint64_t frame, stack; /* rbp and rsp: where the return address is */
-    uint64_t time;
+    uint64_t time;         /* 0: as the call before */
     uint64_t open; /* the stack pointer of the thread's innermost call that is still under way; 0: there is none */
     uint32_t path; /* number of the path that it came by (struct data_path); 0: the copy says it */
     uint32_t copy_bytes;
@@ -278,6 +278,9 @@ bool data_paths_are_near(const struct data_calls *c);
 /* The function goes on by a jump to code that may not tell when it returns. */
 void data_jumps(struct data_calls *c, const struct data_call *call);
 void data_left(struct data_calls *c, const struct data_call *call);
+/* One of those that give memory, by one argument, was entered by a known path and has returned `address`, with nothing
+ * told between. call->stack may be 0: not told. */
+void data_gave(struct data_calls *c, const struct data_call *call, uint64_t address);
 struct data_given { /* what the last call that was left gave of the heap */
     uint64_t address, bytes;
     const uint64_t *path;

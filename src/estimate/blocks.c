@@ -73,7 +73,7 @@ static void set_branch_errors(struct walks *w, const struct average *owners, con
 static void take_branches(struct walks *w)
 {
     struct average whole = {0}, *owners = xmalloc((w->j->loop_count + w->j->func_count + 1) * sizeof *owners);
-    float *out = ARENA_ARRAY(w->j->scratch, float, w->j->block_count + 1);
+    float *out = ARENA_SPARSE(w->j->scratch, float, w->j->block_count + 1);
     for (uint32_t i = 0; i < w->paths.executed.count; i++) {
         uint32_t block = w->paths.executed.blocks[i];
         double insns = (double)w->j->counts[block] * walk_block(w->j, block)->insn_count,
@@ -213,7 +213,7 @@ bool walk_take_results(struct walks *w)
 {
     struct average whole = {0};
     struct average *owners = xmalloc((w->j->loop_count + w->j->func_count + 1) * sizeof *owners);
-    w->j->cycles = ARENA_ARRAY(w->j->scratch, float, w->j->block_count + 1);
+    w->j->cycles = ARENA_SPARSE(w->j->scratch, float, w->j->block_count + 1);
     add_covered(w, owners, &whole);
     bool any = whole.insns > 0;
     if (any) {

@@ -518,6 +518,8 @@ void image_close(struct image *img)
     file_unmap(&f);
 }
 
+void image_rest(const struct image *img) { file_rest(&img->index->file); }
+
 /* ---- look-ups ---- */
 
 const struct load *image_load_of(const struct image *img, uint64_t vaddr)

@@ -105,6 +105,7 @@ int image_open_copy(const char *path, struct image **out);
 /* The same for bytes that the caller keeps alive (for fuzzing and tests); PATH is only a name. */
 int image_open_bytes(const char *path, const uint8_t *bytes, size_t len, struct image **out);
 void image_close(struct image *img);
+void image_rest(const struct image *img); /* holds no memory for the file's bytes until they are read again */
 
 /* File-backed bytes [vaddr, vaddr+len), or NULL if any of them is outside file-backed memory. */
 const uint8_t *image_at(const struct image *img, uint64_t vaddr, size_t len);

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Of programs that are traced (wire/trace.h): the thread's state, which inserted code (rewrite/instruments/trace.c)
+ * Of programs that are traced (wire/trace.h): the thread's state, which inserted code (rewrite/instruments/trace)
  * takes room by, and all that it does not do by itself: a thread's first block, another's turn, a chunk that is full.
  *
  * The state is gone in the child of a fork (MADV_WIPEONFORK), which so gets one of its own. Where nothing can be
  * written, what comes late goes to a page that nobody reads. Signals wait while a chunk is changed; else a handler may
- * come anywhere, and writes behind what it interrupted.
+ * come anywhere, and writes behind what it interrupted. Which lines were touched last is known of a segment alone, and
+ * where this code is asked for room never: a handler's blocks may stand in front of the room or behind it.
  */
 #include <asm/unistd.h>
 #include <stddef.h>
@@ -18,15 +19,25 @@ enum { READ_ONLY = 02000000, READ_WRITE = 2 | 02000000, AT_FDCWD = -100, PROT_RW
 enum { MAP_SHARED = 1, MAP_SHARED_FIXED = 0x11, MAP_PRIVATE_ANONYMOUS = 0x22, MADV_WIPEONFORK = 18 };
 enum { FUTEX_WAIT = 0, FUTEX_WAKE = 1, F_GETLK = 5, F_WRLCK = 1, F_UNLCK = 2, SIG_SETMASK = 2, MASK_BYTES = 8 };
 
-struct state { /* of a thread; code knows the first three */
+struct state { /* of a thread; inserted code knows what stands before `chunk` */
     uint64_t mine;
     uint64_t put, limit; /* limit 0: there is no chunk */
+    uint64_t counts, mask, spare[3];
+    struct wire_trace_slot slots[WIRE_TRACE_SLOTS];
     uint64_t chunk;
+    uint64_t segment;         /* that it began last */
     const struct state *self; /* NULL: it was wiped */
     uint64_t is_busy;         /* it begins a segment */
     uint32_t thread, module;
     struct state *next; /* of all that were made */
 };
+_Static_assert(offsetof(struct state, put) == WIRE_TRACE_STATE_PUT &&
+                   offsetof(struct state, limit) == WIRE_TRACE_STATE_LIMIT &&
+                   offsetof(struct state, counts) == WIRE_TRACE_STATE_COUNTS &&
+                   offsetof(struct state, mask) == WIRE_TRACE_STATE_MASK &&
+                   offsetof(struct state, slots) == WIRE_TRACE_STATE_SLOTS,
+               "as inserted code has it");
+_Static_assert(sizeof(struct state) <= WIRE_TRACE_PAGE, "the page behind it is nobody's");
 
 /* The page comes with counts.c; what is linked in together has one. */
 extern volatile struct wire_trace page __asm__("mtool_last_page") __attribute__((visibility("hidden")));
@@ -52,7 +63,7 @@ static uint32_t module, process; /* module: number of this linked file in this p
 static struct state *states;
 
 /* ---- what inserted code calls: [rsp+8] where what it reserved stands, or 0; [rsp+16] how much it needs. The first
- * becomes where that is, or 0. All registers but flags are kept. ---- */
+ * becomes where that is, or 0, the second 0. All registers but flags are kept. ---- */
 
 __asm__(".text\n"
         ".globl mtool_trace\n"
@@ -80,6 +91,7 @@ __asm__(".text\n"
         "cld\n"
         "call mtool_tool_reserve\n"
         "movq %rax,16(%rbp)\n"
+        "movq $0,24(%rbp)\n"
         "leaq -72(%rbp),%rsp\n"
         "popq %r11\n"
         "popq %r10\n"
@@ -196,8 +208,8 @@ static int new_chunk(struct state *s)
     c->fs = base_of_thread();
     s->chunk = (uint64_t)c;
     s->put = (uint64_t)(c + 1);
-    s->mine = __atomic_add_fetch(&all->turn, 1, __ATOMIC_SEQ_CST);
-    __atomic_store_n(&c->segment, s->mine, __ATOMIC_RELEASE);
+    s->segment = __atomic_add_fetch(&all->turn, 1, __ATOMIC_SEQ_CST);
+    __atomic_store_n(&c->segment, s->segment, __ATOMIC_RELEASE);
     s->limit = s->chunk + WIRE_TRACE_CHUNK - WIRE_TRACE_SPARE;
     return 1;
 }
@@ -217,9 +229,33 @@ static void new_segment(struct state *s)
     uint64_t number = __atomic_add_fetch(&all->turn, 1, __ATOMIC_SEQ_CST);
     at[1] = number;
     __atomic_store_n(&at[0], WIRE_TRACE_SEGMENT, __ATOMIC_RELEASE);
-    s->mine = number;
+    s->segment = number;
     __atomic_signal_fence(__ATOMIC_SEQ_CST);
     s->is_busy = 0;
+}
+
+/* ---- lines ---- */
+
+/* A handler that comes meanwhile may touch some: of these no line is kept as written to that is not the last one. */
+static void forget_lines(struct state *s)
+{
+    const uint64_t none = ~(uint64_t)0;
+    for (volatile struct wire_trace_slot *l = s->slots; l < s->slots + WIRE_TRACE_SLOTS; l++) {
+        l->written = none;
+        l->touched = none;
+    }
+}
+
+/* A thread that finds no counts writes all. */
+static void get_counts(struct state *s)
+{
+    uint32_t slots = all->filter_slots;
+    if (s->counts || !slots)
+        return;
+    uint32_t number = __atomic_fetch_add(&all->counted, 1, __ATOMIC_RELAXED);
+    s->mask = ((slots < WIRE_TRACE_SLOTS ? slots : WIRE_TRACE_SLOTS) - 1) << WIRE_TRACE_SLOT_SHIFT;
+    if (number < WIRE_TRACE_COUNTED)
+        s->counts = (uint64_t)all + WIRE_TRACE_COUNTS_AT + (uint64_t)number * WIRE_TRACE_COUNTS * 8;
 }
 
 /* ---- processes and threads ---- */
@@ -353,6 +389,8 @@ static struct state *make_state(void)
     s->self = s;
     s->is_busy = 0;
     to_nowhere(s);
+    forget_lines(s);
+    get_counts(s);
     if (!old) {
         do
             s->next = __atomic_load_n(&states, __ATOMIC_ACQUIRE);
@@ -392,6 +430,8 @@ uint64_t reserve(uint64_t at, uint64_t bytes)
         to_nowhere(s);
     if (__atomic_load_n(&all->ends, __ATOMIC_ACQUIRE) || (!s->self && !(s = first_state())))
         return 0;
+    volatile uint64_t *mine = &s->mine; /* of handlers that come meanwhile each begins a segment */
+    *mine = 0;
     for (;;) {
         if (at - (uint64_t)all < WIRE_TRACE_BYTES(all->chunks))
             __atomic_store_n((uint64_t *)at, WIRE_TRACE_END, __ATOMIC_RELEASE);
@@ -400,12 +440,16 @@ uint64_t reserve(uint64_t at, uint64_t bytes)
                 __atomic_fetch_add(&all->lost, 1, __ATOMIC_RELAXED);
                 return 0;
             }
-        } else if (!s->is_busy && s->mine != __atomic_load_n(&all->turn, __ATOMIC_ACQUIRE)) {
+        } else if (!s->is_busy) {
             new_segment(s);
         }
+        uint64_t segment = s->segment;
         at = add_to(&s->put, bytes);
-        if (at < s->limit)
+        if (at < s->limit) {
+            forget_lines(s);
+            *mine = segment;
             return at;
+        }
     }
 }
 

@@ -129,7 +129,7 @@ static void file_sites(struct join *j, struct calls *c)
     for (uint32_t b = 0; b < j->block_count; b++)
         at[b + 1] += at[b];
     c->sites = ARENA_ARRAY(j->scratch, struct call_site, total + 1);
-    uint32_t *used = xmalloc((j->block_count + 1) * sizeof *used);
+    uint32_t *used = xmalloc_sparse((j->block_count + 1) * sizeof *used);
     for (uint32_t b = 0; b < j->block_count; b++) {
         uint32_t to = c->to[b];
         if (to == ID_NONE)

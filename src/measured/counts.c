@@ -188,7 +188,7 @@ void counts_solve(struct join *j)
 {
     number(j);
     j->counts = ARENA_ARRAY(j->scratch, uint64_t, j->block_count + 1);
-    j->samples = ARENA_ARRAY(j->scratch, uint64_t, j->block_count + 1);
+    j->samples = ARENA_SPARSE(j->scratch, uint64_t, j->block_count + 1);
     j->loops = ARENA_ARRAY(j->scratch, struct join_loop, j->loop_count + 1);
     j->funcs = ARENA_ARRAY(j->scratch, struct join_func, j->func_count + 1);
     for (uint32_t l = 0; l < j->loop_count; l++)

@@ -17,6 +17,7 @@ struct slow {
     uint8_t unit;                     /* UNITS_MAX: none */
     uint16_t operation, at;           /* `at`: bytes behind the segment's begin */
     float latency, issue;
+    uint64_t stall;
 };
 
 static double later(double a, double b) { return a > b ? a : b; }
@@ -52,6 +53,7 @@ void float_describe(struct segment *s, const uint8_t *bytes, size_t len, unsigne
     s->slow[s->slow_count++] = w;
 }
 
+uint64_t *float_stall(const struct segment *s, unsigned i) { return &s->slow[i].stall; }
 uint64_t float_address(const struct segment *s, unsigned i) { return s->in_file + s->slow[i].at; }
 
 /* The whole is of the one that waits longest. */

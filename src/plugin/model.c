@@ -20,10 +20,11 @@ enum { SEGMENT_LINES_MAX = 64 }; /* bits of `joined` */
 bool model_is_wanted, model_missed_data, model_missed_tlb;
 struct machine *model_machine;
 
-struct memo {          /* a page of the guest's addresses */
-    uint64_t page;     /* and 1, so that 0 is none */
-    uint64_t distance; /* physical - virtual */
-    uint64_t tlb_age;  /* it is in the TLB while that is the age of the TLB; 0: unknown */
+struct memo {           /* a page of the guest's addresses */
+    uint64_t page;      /* and 1, so that 0 is none */
+    uint64_t distance;  /* physical - virtual */
+    uint64_t to_cached; /* what of that the caches' addresses have */
+    uint64_t tlb_age;   /* it is in the TLB while that is the age of the TLB; 0: unknown */
 };
 
 static struct {
@@ -176,20 +177,12 @@ void model_stall(struct segment *s, enum wire_column cause, unsigned at, double 
     rest += cycles;
     uint64_t whole = (uint64_t)rest;
     rest -= (double)whole;
-    s->row->of[cause] += whole;
+    *(at < SPOT_SLOW ? &s->stalls[at][cause - WIRE_STALL_FETCH] : float_stall(s, at - SPOT_SLOW)) += whole;
     totals[s->is_kernel].stalls[cause - WIRE_STALL_FETCH] += whole;
     the.stalls += (double)whole;
-    if (s->file && whole)
-        spots_stall(s, cause, at, whole);
 }
 
 /* ---- misses ---- */
-
-bool model_is_quick(bool is_kernel, bool is_modify)
-{
-    return the.data.last && !is_modify && !model_leaves_out(is_kernel) && !maps_are_wanted &&
-           !(variables_are_wanted && is_kernel);
-}
 
 bool model_leaves_out(bool is_kernel) { return is_kernel ? settings.user_only : settings.kernel_only; }
 
@@ -297,7 +290,8 @@ __attribute__((noinline)) static struct memo *ask_page(qemu_plugin_meminfo_t inf
     struct qemu_plugin_hwaddr *h = qemu_plugin_get_hwaddr(info, vaddr);
     if (!h || qemu_plugin_hwaddr_is_io(h))
         return NULL;
-    *m = (struct memo){(vaddr >> PAGE_SHIFT) + 1, qemu_plugin_hwaddr_phys_addr(h) - vaddr, 0};
+    uint64_t distance = qemu_plugin_hwaddr_phys_addr(h) - vaddr;
+    *m = (struct memo){(vaddr >> PAGE_SHIFT) + 1, distance, settings.is_virtual ? 0 : distance, 0};
     if (maps_are_wanted)
         maps_note(vaddr, vaddr + m->distance);
     return m;
@@ -452,18 +446,18 @@ static unsigned reach_data(uint64_t address, unsigned bytes, enum cache_kind kin
     return reach(address, bytes, kind, &the.data);
 }
 
-static void count_reference(const struct site *s, uint64_t address, unsigned bytes, bool stores)
+static void count_reference(struct site *s, uint64_t address, unsigned bytes, bool stores)
 {
     unsigned missed = 0;
     bool is_second = stores && s->is_modify; /* the load before has brought in the line, and made it dirty */
     if (!is_second) {
         enum cache_kind kind = s->is_modify ? CACHE_MODIFY : stores ? CACHE_WRITE : CACHE_READ;
-        s->row->of[stores ? WIRE_WRITES : WIRE_READS]++;
+        s->done[stores]++;
         missed = reach_data(address, bytes, kind);
     }
     if (missed) {
         model_missed_data = true;
-        count_misses(s->row, missed, 0, stores ? WIRE_WRITE_MISSES : WIRE_READ_MISSES);
+        count_misses(s->segment->row, missed, 0, stores ? WIRE_WRITE_MISSES : WIRE_READ_MISSES);
     }
     if (stores && the.entries)
         store(s->segment, address, bytes, missed);
@@ -482,7 +476,7 @@ static bool learn(struct site *s, qemu_plugin_meminfo_t info)
 
 static void reach_device(const struct site *s, bool stores)
 {
-    s->row->of[WIRE_UNCACHED]++;
+    s->segment->row->of[WIRE_UNCACHED]++;
     if (!stores)
         model_stall(s->segment, WIRE_STALL_UNCACHED, SPOT_LAST, the.uncached);
 }
@@ -511,44 +505,63 @@ __attribute__((noinline)) static void access_any(struct site *s, qemu_plugin_mem
                    : stores     ? CACHE_WRITE
                                 : CACHE_READ,
                    s->is_kernel);
-    count_reference(s, settings.is_virtual ? vaddr : vaddr + m->distance, bytes, stores);
+    count_reference(s, vaddr + m->to_cached, bytes, stores);
     if (variables_are_wanted && s->is_kernel)
         variables_use(vaddr + m->distance, model_missed_data);
 }
 
-/* The data cache has it, nothing changes by it, and the page is one of those that are known and in the TLB. */
-static bool hits_quickly(uint64_t address, unsigned bytes, bool stores)
+static void access_plain(unsigned vcpu, qemu_plugin_meminfo_t info, uint64_t vaddr, void *site)
 {
-    const struct filter *f = &the.data;
-    if (!f->is_whole)
-        return filter_hits(f, address, bytes, stores);
-    uint64_t first = address >> f->shift, last = (address + bytes - 1) >> f->shift;
-    return last - first < 2 && filter_has(f, first) && filter_has(f, last);
+    (void)vcpu;
+    access_any(site, info, vaddr);
 }
 
-/* Most accesses, on a way without calls; all others on that of access_any. */
-void model_access(unsigned vcpu, qemu_plugin_meminfo_t info, uint64_t vaddr, void *site)
+/* What the data cache has and is not changed by, on a page that is known and in the TLB: most accesses, on a way
+ * without calls but the last. `is_whole`: of the filter. What a modifying instruction loads is dirty then, and what it
+ * stores needs no cache. After the end it counts what nobody reads. */
+__attribute__((always_inline)) static inline void access_quickly(struct site *s, qemu_plugin_meminfo_t info,
+                                                                 uint64_t vaddr, bool is_whole)
 {
-    struct site *s = site;
     const struct memo *m = &the.memo[(vaddr >> PAGE_SHIFT) % MEMO_PAGES];
-    bool stores = info == s->store;
+    const struct filter *f = &the.data;
+    bool stores = info == s->store, is_second = stores && s->is_modify;
     unsigned bytes = stores ? s->store_bytes : s->load_bytes;
-    (void)vcpu;
-    if ((!stores && info != s->load) || !s->is_quick || !plugin_is_counting || m->page != (vaddr >> PAGE_SHIFT) + 1 ||
+    if ((!stores && info != s->load) || m->page != (vaddr >> PAGE_SHIFT) + 1 ||
         (m->tlb_age != the.tlb_age && the.data_page != vaddr >> PAGE_SHIFT) ||
         (vaddr & ((1u << PAGE_SHIFT) - 1)) + bytes > 1u << PAGE_SHIFT || (!s->is_kernel && (int64_t)vaddr < 0)) {
         access_any(s, info, vaddr);
         return;
     }
-    uint64_t address = settings.is_virtual ? vaddr : vaddr + m->distance;
-    if (!hits_quickly(address, bytes, stores)) {
+    uint64_t address = vaddr + m->to_cached, first = address >> f->shift, last = (address + bytes - 1) >> f->shift;
+    bool hits = is_whole ? last - first < 2 && filter_has(f, first) && filter_has(f, last)
+                         : filter_hits(f, address, bytes, stores || s->is_modify);
+    if (!hits && !is_second) {
         access_any(s, info, vaddr);
         return;
     }
     model_missed_data = model_missed_tlb = false;
-    s->row->of[stores ? WIRE_WRITES : WIRE_READS]++;
+    s->done[stores] += !is_second;
     if (stores && the.entries)
         store(s->segment, address, bytes, 0);
+}
+
+static void access_whole(unsigned vcpu, qemu_plugin_meminfo_t info, uint64_t vaddr, void *site)
+{
+    (void)vcpu;
+    access_quickly(site, info, vaddr, true);
+}
+
+static void access_filtered(unsigned vcpu, qemu_plugin_meminfo_t info, uint64_t vaddr, void *site)
+{
+    (void)vcpu;
+    access_quickly(site, info, vaddr, false);
+}
+
+qemu_plugin_vcpu_mem_cb_t model_access(bool is_kernel)
+{
+    if (!the.data.last || model_leaves_out(is_kernel) || maps_are_wanted || (variables_are_wanted && is_kernel))
+        return access_plain;
+    return the.data.is_whole ? access_whole : access_filtered;
 }
 
 void model_write(FILE *f)

@@ -7,7 +7,8 @@
 #include <errno.h>
 #include <stdlib.h>
 
-enum { PAGE = 4096 };
+enum { PAGE = 4096, LOOKED = 4096 };
+#define NOWHERE SIZE_MAX
 
 struct function {
     uint64_t address; /* of the kernel's as executed, of a module's as in the file */
@@ -21,6 +22,7 @@ struct code { /* executable bytes of a file */
 };
 struct module {
     const char *path, *key;
+    struct file_bytes bytes;
     function_vec functions; /* by address */
     VEC(struct code) codes;
 };
@@ -34,9 +36,17 @@ static function_vec kernel;       /* functions, by address */
 static VEC(struct function) data; /* the kernel's other symbols */
 static VEC(struct module) modules;
 static VEC(struct page) pages;
-static struct map page_of;       /* by hash of what stands on it: index in pages */
-static struct row unknown[2];    /* user, kernel: code of no known function */
-static uint32_t rows;            /* made so far */
+static struct map page_of;    /* by hash of what stands on it: index in pages */
+static struct row unknown[2]; /* user, kernel: code of no known function */
+static uint32_t rows;         /* made so far */
+static struct looked {        /* what stood on a frame of the guest's memory when it was looked at */
+    uint64_t frame;           /* and 1 */
+    size_t page;              /* index in pages */
+} looked[LOOKED];
+static struct {          /* the page that was asked for last, */
+    const uint8_t *page; /* of the translation that is looked at; NULL: none */
+    size_t found;        /* index in pages; NOWHERE: of no file */
+} last_page;
 static struct {                  /* the code that was asked for last */
     const struct module *module; /* NULL: the kernel, or of no file */
     uint64_t distance;           /* address as executed - in the file */
@@ -135,13 +145,11 @@ static void add_pages_of(uint32_t module, const struct file_bytes *file, const s
 
 static int add_pages(uint32_t module)
 {
-    const struct module *m = &modules.data[module];
-    struct file_bytes file;
-    if (file_map(m->path, &file) < 0)
+    struct module *m = &modules.data[module];
+    if (file_map(m->path, &m->bytes) < 0)
         return diag_error("cannot read %s: %s", m->path, strerror(errno));
     for (size_t i = 0; i < m->codes.len; i++)
-        add_pages_of(module, &file, &m->codes.data[i]);
-    file_unmap(&file);
+        add_pages_of(module, &m->bytes, &m->codes.data[i]);
     return 0;
 }
 
@@ -221,15 +229,44 @@ static const struct code *code_at(const struct module *m, uint64_t offset)
     return NULL;
 }
 
+/* To compare with what stood there takes a tenth of hashing. */
+static bool stands_on(const uint8_t *page, size_t i)
+{
+    const struct file_bytes *file = &modules.data[pages.data[i].module].bytes;
+    uint64_t at = pages.data[i].offset;
+    return at + PAGE <= file->len && memcmp(page, file->data + at, PAGE) == 0;
+}
+
+/* Of files with the same page the first; NOWHERE: of none. Asked for again in a translation it is the same. */
+static size_t page_on(uint64_t physical)
+{
+    const uint8_t *page = physical == RAM_NOWHERE ? NULL : ram_at(ALIGN_DOWN(physical, (uint64_t)PAGE), PAGE);
+    uint64_t frame = physical / PAGE, i = NOWHERE;
+    struct looked *k = &looked[frame % LOOKED];
+    if (!page)
+        return NOWHERE;
+    if (page == last_page.page)
+        return last_page.found;
+    if (k->frame == frame + 1 && stands_on(page, k->page))
+        i = k->page;
+    else if (map_get(&page_of, hash_of(page), &i))
+        *k = (struct looked){frame + 1, i};
+    last_page.page = page;
+    last_page.found = i;
+    return i;
+}
+
+void places_forget(void) { last_page.page = NULL; }
+
 static struct row *user_row(uint64_t vaddr, const void *host, uint64_t *begin)
 {
-    const uint8_t *page = ram_at(ALIGN_DOWN(ram_address_of(host), (uint64_t)PAGE), PAGE);
-    uint64_t i, offset;
+    size_t i = page_on(ram_address_of(host));
+    uint64_t offset;
     *begin = 0;
     last_name = "";
     last_code.module = NULL;
     last_code.is_kernel = false;
-    if (ram_address_of(host) == RAM_NOWHERE || !page || !map_get(&page_of, hash_of(page), &i))
+    if (i == NOWHERE)
         return &unknown[false];
     struct module *m = &modules.data[pages.data[i].module];
     offset = pages.data[i].offset + vaddr % PAGE;

@@ -64,7 +64,8 @@ struct row { /* of a function */
     uint64_t bytes;   /* of its code, to the next function; 0: unknown */
     bool is_called;   /* it is written even if nothing of it was executed */
 };
-int places_read(void); /* -1 after one line */
+int places_read(void);    /* -1 after one line */
+void places_forget(void); /* another translation: pages may hold something else */
 /* Of the code that is executed at `vaddr` and stands at `host`; *function: where it begins, as executed. */
 struct row *places_row(uint64_t vaddr, const void *host, uint64_t *function);
 /* Of the function at `target`, a branch of the code that places_row was asked for last. NULL: none is known. */
@@ -104,17 +105,16 @@ struct segment {               /* instructions of which all are executed or none
     uint64_t joined;          /* bit k: who first reaches its line k - 1 reaches into line k too */
     uint8_t mix[WIRE_MIX_COUNT], last_mix[WIRE_MIX_COUNT];
     struct slow *slow;
-    uint32_t file;    /* as places_file has it, */
-    uint64_t in_file; /* and the address of its first byte there */
-    uint64_t *stalls; /* spots.c; NULL: none so far */
+    uint32_t file;                        /* as places_file has it, */
+    uint64_t in_file;                     /* and the address of its first byte there */
+    uint64_t stalls[2][WIRE_STALL_COUNT]; /* cycles that its first instruction waited, and its last */
 };
-struct site { /* an instruction that reaches memory, the last of its segment */
-    struct segment *segment;
-    struct row *row;
+struct site {                          /* an instruction that reaches memory, the last of its segment */
     qemu_plugin_meminfo_t load, store; /* what the emulator said of it; all ones: nothing so far */
     uint16_t load_bytes, store_bytes;
     bool is_kernel, is_left_out, is_modify;
-    bool is_quick; /* most of its accesses need nothing but to be counted */
+    uint64_t done[2]; /* loads, stores */
+    struct segment *segment;
 };
 void segments_translate(struct qemu_plugin_tb *tb);
 /* The instruction at this address faulted: it was begun, and will be again. */
@@ -143,25 +143,23 @@ void model_append(struct segment *s, unsigned at, size_t len);
 bool model_has_room(const struct segment *s, size_t len); /* for an instruction of so many bytes more */
 void model_finish(struct segment *s);                     /* it has all its instructions */
 bool model_leaves_out(bool is_kernel);                    /* references of that mode reach no cache */
-bool model_is_quick(bool is_kernel, bool is_modify);      /* of a site */
 void model_forget_space(void);                            /* system_space is another */
 void model_segment(unsigned vcpu, void *segment);
 void model_segment_and_count(unsigned vcpu, void *segment);
-void model_access(unsigned vcpu, qemu_plugin_meminfo_t info, uint64_t vaddr, void *site);
-void model_forget_pages(unsigned vcpu, void *none); /* addresses may be mapped anew */
+qemu_plugin_vcpu_mem_cb_t model_access(bool is_kernel); /* what an access of such a site calls */
+void model_forget_pages(unsigned vcpu, void *none);     /* addresses may be mapped anew */
 void model_write(FILE *f);
 /* What the last access missed; whether the fetch of those bytes of the last segment did. */
 extern bool model_missed_data, model_missed_tlb;
 bool model_missed_fetch(const struct segment *s, unsigned at, size_t len);
 double model_now(void); /* cycles since the begin */
-/* `at`: which of its instructions waits (spots.c). */
+/* The first instruction, the last one, and from SPOT_SLOW on those of `slow`. */
+enum { SPOT_FIRST, SPOT_LAST, SPOT_SLOW };
+/* `at`: which of its instructions waits. */
 void model_stall(struct segment *s, enum wire_column cause, unsigned at, double cycles);
 
 /* ---- spots.c ---- */
 
-/* The first instruction, the last one, and from SPOT_SLOW on those of `slow`. */
-enum { SPOT_FIRST, SPOT_LAST, SPOT_SLOW };
-void spots_stall(struct segment *s, enum wire_column cause, unsigned at, uint64_t cycles);
 void spots_end(void); /* what is executed from here on counts no more */
 void spots_write(FILE *f);
 
@@ -215,6 +213,7 @@ void variables_write(FILE *f);
 void float_describe(struct segment *s, const uint8_t *bytes, size_t len, unsigned operation);
 void float_run(struct segment *s, double now);
 uint64_t float_address(const struct segment *s, unsigned i); /* of the i-th, in the file */
+uint64_t *float_stall(const struct segment *s, unsigned i);  /* cycles that it waited */
 
 /* ---- system.c ---- */
 

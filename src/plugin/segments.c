@@ -14,6 +14,7 @@ struct totals totals[2];
 static struct {
     struct arena *arena;
     VEC(struct segment *) all;
+    VEC(struct site *) sites;
     uint32_t by_last[1 << LAST_BITS]; /* by hash of the address of the last instruction: index + 1 */
 } made;
 
@@ -84,14 +85,14 @@ static void add_site(struct qemu_plugin_insn *insn, const struct mix_insn *i, st
 {
     struct site *site = ARENA_NEW(made.arena, struct site);
     *site = (struct site){.segment = s,
-                          .row = s->row,
                           .load = UINT32_MAX,
                           .store = UINT32_MAX,
                           .is_kernel = s->is_kernel,
                           .is_left_out = model_leaves_out(s->is_kernel),
-                          .is_quick = model_is_quick(s->is_kernel, i->is_modify),
                           .is_modify = i->is_modify};
-    qemu_plugin_register_vcpu_mem_cb(insn, model_access, QEMU_PLUGIN_CB_NO_REGS, QEMU_PLUGIN_MEM_RW, site);
+    VEC_PUSH(&made.sites, site);
+    qemu_plugin_register_vcpu_mem_cb(insn, model_access(s->is_kernel), QEMU_PLUGIN_CB_NO_REGS, QEMU_PLUGIN_MEM_RW,
+                                     site);
 }
 
 /* *products: the general registers that hold a product or quotient of this translation. */
@@ -119,6 +120,7 @@ void segments_translate(struct qemu_plugin_tb *tb)
     struct qemu_plugin_insn *first = NULL;
     uint64_t function = 0;
     uint16_t products = 0;
+    places_forget();
     for (size_t n = qemu_plugin_tb_n_insns(tb), k = 0; k < n; k++) {
         struct qemu_plugin_insn *insn = qemu_plugin_tb_get_insn(tb, k);
         struct mix_insn i;
@@ -183,7 +185,16 @@ void segments_sum(void)
             of[WIRE_FETCHES] += s->runs * s->instructions - s->restarts;
         for (unsigned k = 0; k < WIRE_MIX_COUNT; k++)
             of[WIRE_NOPS + k] += s->runs * s->mix[k] - s->restarts * s->last_mix[k];
+        for (unsigned k = 0; k < WIRE_STALL_COUNT; k++)
+            of[WIRE_STALL_FETCH + k] += s->stalls[0][k] + s->stalls[1][k];
+        for (unsigned i = 0; i < s->slow_count; i++)
+            of[WIRE_STALL_FLOAT] += *float_stall(s, i);
         if (s->callee)
             calls_add(s->row, s->callee, s->runs - s->restarts);
+    }
+    for (size_t n = 0; n < made.sites.len; n++) {
+        const struct site *s = made.sites.data[n];
+        s->segment->row->of[WIRE_READS] += s->done[0];
+        s->segment->row->of[WIRE_WRITES] += s->done[1];
     }
 }

@@ -7,9 +7,6 @@
 
 #include <stdlib.h>
 
-/* In front of those of `slow`, by cause: of the first instruction, of the last. */
-enum { STALLS_FIRST, STALLS_LAST = WIRE_STALL_COUNT, STALLS_SLOW = 2 * WIRE_STALL_COUNT };
-
 struct step { /* from the address on, it is so many more */
     uint32_t file;
     uint64_t address;
@@ -25,16 +22,6 @@ static struct {
     VEC(struct step) steps;
     VEC(struct stalled) stalled;
 } the;
-
-void spots_stall(struct segment *s, enum wire_column cause, unsigned at, uint64_t cycles)
-{
-    if (!s->stalls)
-        s->stalls = xmalloc((STALLS_SLOW + s->slow_count) * sizeof *s->stalls);
-    unsigned which = cause - WIRE_STALL_FETCH;
-    s->stalls[at >= SPOT_SLOW   ? STALLS_SLOW + (at - SPOT_SLOW)
-              : at == SPOT_LAST ? STALLS_LAST + which
-                                : STALLS_FIRST + which] += cycles;
-}
 
 /* ---- gathered ---- */
 
@@ -61,10 +48,10 @@ static void add_stalled(const struct segment *s, uint64_t address, const uint64_
 
 static void add_stalls(const struct segment *s)
 {
-    add_stalled(s, s->in_file, s->stalls + STALLS_FIRST);
-    add_stalled(s, s->in_file + (s->last - s->vaddr), s->stalls + STALLS_LAST);
+    add_stalled(s, s->in_file, s->stalls[SPOT_FIRST]);
+    add_stalled(s, s->in_file + (s->last - s->vaddr), s->stalls[SPOT_LAST]);
     for (unsigned i = 0; i < s->slow_count; i++) {
-        uint64_t of[WIRE_STALL_COUNT] = {[WIRE_STALL_FLOAT - WIRE_STALL_FETCH] = s->stalls[STALLS_SLOW + i]};
+        uint64_t of[WIRE_STALL_COUNT] = {[WIRE_STALL_FLOAT - WIRE_STALL_FETCH] = *float_stall(s, i)};
         add_stalled(s, float_address(s, i), of);
     }
 }
@@ -92,8 +79,7 @@ void spots_end(void)
         if (!s->file || !s->runs)
             continue;
         add_steps(s);
-        if (s->stalls)
-            add_stalls(s);
+        add_stalls(s);
     }
     if (the.steps.len)
         qsort(the.steps.data, the.steps.len, sizeof *the.steps.data, by_step);

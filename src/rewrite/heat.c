@@ -30,6 +30,15 @@ static const struct rewrite_sample *places_of(const struct file_bytes *f)
     return (const void *)(f->data + HEAT_HEADER_BYTES);
 }
 
+/* It becomes part of a text. */
+static bool is_id(const char *id)
+{
+    for (unsigned k = 0; k < HASH_BYTES; k++)
+        if (!((id[k] >= '0' && id[k] <= '9') || (id[k] >= 'a' && id[k] <= 'f')))
+            return false;
+    return true;
+}
+
 /* False: the file is not whole, and nothing is mapped. */
 static bool map_heat(const char *path, struct file_bytes *f, struct header *h)
 {
@@ -44,7 +53,7 @@ static bool map_heat(const char *path, struct file_bytes *f, struct header *h)
     }
     if (ok) {
         file_hash_hex(f->data + sizeof *h, f->len - sizeof *h, hash);
-        ok = !memcmp(hash, h->hash, HASH_BYTES) && strspn(h->id, "0123456789abcdef") >= HASH_BYTES;
+        ok = !memcmp(hash, h->hash, HASH_BYTES) && is_id(h->id);
     }
     if (!ok)
         file_unmap(f);

@@ -131,6 +131,12 @@ void rw_arcs_of_block(const struct cfg *c, const uint32_t *block_group, struct r
 void rw_arcs_build(const struct cfg *c, const uint32_t *block_group, const struct rw_group_edge *group_edges,
                    size_t group_edge_count, uint32_t group_count, const bool *with_func, struct rw_arcs *out);
 
+enum rw_displacement {
+    RW_DISPLACEMENT_PLAIN,     /* what the bytes say */
+    RW_DISPLACEMENT_RELOCATED, /* only the linker knows it */
+    RW_DISPLACEMENT_UNSURE     /* and it may make another instruction of this one */
+};
+
 struct rw {
     const struct rewrite_options *opt;
     const struct rw_instrument *instrument;
@@ -194,7 +200,8 @@ struct rw {
     uint64_t (*moved_address)(const struct rw *w, uint64_t addr);
     const bool *is_relocated; /* [insns] */
     const bool *is_named; /* [insns] of these, the address of a word that the linker makes, or a thread's variable */
-    uint64_t link_hooks_vaddr; /* stands for the functions that inserted code calls when it is linked */
+    const uint8_t *displacements; /* [insns] enum rw_displacement */
+    uint64_t link_hooks_vaddr;    /* stands for the functions that inserted code calls when it is linked */
     struct rewrite_stats *stats;
 };
 

@@ -172,6 +172,8 @@ struct rewrite_map {
 };
 int rewrite_map_open(const char *path, struct rewrite_map **out); /* 0, or -1 after one line */
 void rewrite_map_close(struct rewrite_map *m);
+/* Frees what counters mean, once that was asked for the last time: no equations of m can be solved any more. */
+void rewrite_map_forget_counters(struct rewrite_map *m);
 
 /* What entries of the stream of references are about (wire/stream.h): [site] of the module, with REWRITE_REFERENCES. */
 enum rewrite_site_flag {

@@ -393,7 +393,13 @@ rt_forget_lines:
     .set STREAM_IS_ALONE, 84
     .set STREAM_STACK_TOP, 120
     .set STREAM_OPEN, 192 + 5 * 8 * 64 + 8 + 2 * 16 * 32
-    .set STREAM_OPEN_COUNT, STREAM_OPEN + 16 * 32
+    .set OPEN_SHIFT, 5 /* of struct wire_open: */
+    .set OPEN_STACK, STREAM_OPEN - 32
+    .set OPEN_RETURN, STREAM_OPEN - 24
+    .set OPEN_ARGUMENT, STREAM_OPEN - 16
+    .set OPEN_KEPT, STREAM_OPEN - 8
+    .set OPEN_OUTER, STREAM_OPEN - 64 /* the stack pointer of the one around it */
+    .set STREAM_OPEN_COUNT, STREAM_OPEN + 32 * 32
     .set STREAM_COPIES, STREAM_OPEN_COUNT + 4 * 8
     .set STREAM_PATHS, 8192 + 17 * 65536
     .set OPEN_MAX, 32
@@ -423,11 +429,19 @@ rt_forget_lines:
     .set WATCH_NEAR, 512 /* WIRE_CALL_NEAR */
     .set WATCH_HEAD, 16 + 80
     .set WATCH_SHORT, 16 + 32
+    .set WATCH_LEAST, 16 + 16
+    .set WATCH_GIVEN, 16 + 48
+    .set WATCH_GIVEN_ALONE, 16 + 16
+    .set EVENT_KEPT, 0x80010002 - 0x100000000 /* WIRE_EVENT(...) */
+    .set EVENT_GIVEN, 0x80070003 - 0x100000000
+    .set EVENT_GIVEN_ALONE, 0x80070001 - 0x100000000
+    .set CALL_PATH_SHIFT, 48
     .set CALL_RETURNS, 31
     .set CALL_JUMPS, 30
     .set CALL_OPENS, 28
     .set CALL_STORES, 27
     .set CALL_WHOLE, 0x24000000 /* WIRE_CALL_NAMES, WIRE_CALL_ARGUMENTS */
+    .set CALL_SEVERAL, 0x0c000000 /* WIRE_CALL_ARGUMENTS, WIRE_CALL_STORES */
     .set CALL_OWN, 25
     .set CALL_TOLD, 0x60ffffff
     .set OPEN_OWN, 63
@@ -473,14 +487,24 @@ rt_watched:
     STATE 72
     lea r9, [rsp + WATCH_PUSHED]
 
-/* Calls that are no longer under way are forgotten. r10: where the innermost one is that is, ecx: how many are. */
+/* An entrance that was kept is told with its return, or before anything else. */
     mov ecx, gs:[STREAM + STREAM_OPEN_COUNT]
+    test ecx, ecx
+    jz 1f
+    mov edi, ecx
+    shl edi, OPEN_SHIFT
+    mov rax, gs:[STREAM + OPEN_KEPT + rdi]
+    test rax, rax
+    jnz watch_kept
+
+/* Calls that are no longer under way are forgotten. r10: where the innermost one is that is, ecx: how many are. */
+watch_looks:
 1:  xor r10d, r10d
     test ecx, ecx
     jz 5f
     mov edx, ecx
-    shl edx, 4
-    mov r10, gs:[STREAM + STREAM_OPEN - 16 + rdx]
+    shl edx, OPEN_SHIFT
+    mov r10, gs:[STREAM + OPEN_STACK + rdx]
     mov rdi, r10
     sub rdi, r9
     jb 2f
@@ -497,12 +521,12 @@ rt_watched:
     cmp edi, eax
     jg 4f
 3:  mov rax, [r10]
-    xor rax, gs:[STREAM + STREAM_OPEN - 8 + rdx]
+    xor rax, gs:[STREAM + OPEN_RETURN + rdx]
     shl rax, 1 /* without OPEN_OWN */
     jz 5f
 2:  dec ecx
     jmp 1b
-4:  cmp qword ptr gs:[STREAM + STREAM_OPEN - 8 + rdx], 0 /* OPEN_OWN is its sign */
+4:  cmp qword ptr gs:[STREAM + OPEN_RETURN + rdx], 0 /* OPEN_OWN is its sign */
     jns 2b
 5:  mov gs:[STREAM + STREAM_OPEN_COUNT], rcx
     WATCH_TIME
@@ -513,10 +537,87 @@ rt_watched:
     bt r8d, CALL_OPENS
     jc watch_opens
     test r8d, CALL_WHOLE
-    jz watch_short
+    jz watch_takes
     xor edi, edi
     xor ecx, ecx
     jmp watch_whole
+
+/* rax: what is kept of the innermost call, rdi: where that is. A signal's handler may have told it meanwhile. */
+watch_kept:
+    xor edx, edx
+    cmpxchg gs:[STREAM + OPEN_KEPT + rdi], rdx
+    jne watch_looks
+    mov rsi, rax
+    xor r10d, r10d
+    cmp ecx, 1
+    je 1f
+    mov r10, gs:[STREAM + OPEN_OUTER + rdi]
+1:  test r8d, r8d
+    jns 2f
+    cmp r9, gs:[STREAM + OPEN_STACK + rdi]
+    je watch_gives
+2:  WATCH_TIME
+    mov eax, WATCH_SHORT
+    xadd gs:[STREAM + STREAM_PUT], rax
+    mov rdx, gs:[STREAM + STREAM_START]
+    add rdx, CHUNK_BYTES - WATCH_SHORT
+    cmp rax, rdx
+    ja 3f
+    mov rdx, gs:[STREAM + OPEN_ARGUMENT + rdi]
+    mov gs:[rax + 16], rdx
+    mov rdx, gs:[STREAM + OPEN_STACK + rdi]
+    mov gs:[rax + 24], rdx
+    mov gs:[rax + 32], r11
+    mov rdx, rsi
+    shl rdx, CALL_PATH_SHIFT
+    or rdx, r10
+    mov gs:[rax + 40], rdx
+    shr rsi, 32
+    mov edx, [rip + rt_config + CONFIG_KEY]
+    mov gs:[rax + 8], esi
+    mov gs:[rax + 12], edx
+    mov qword ptr gs:[rax], EVENT_KEPT
+3:  mov ecx, gs:[STREAM + STREAM_OPEN_COUNT]
+    jmp watch_looks
+
+/* It returns: rsi: what was kept, rdi: where, r10: the call around it. */
+watch_gives:
+    cmp dword ptr gs:[STREAM + STREAM_IS_ALONE], 0
+    je 1f
+    test r10, r10
+    jnz 1f
+    mov ecx, WATCH_GIVEN_ALONE
+    mov r11, EVENT_GIVEN_ALONE
+    jmp 2f
+1:  WATCH_TIME
+    mov rdx, r11
+    mov ecx, WATCH_GIVEN
+    mov r11, EVENT_GIVEN
+2:  mov eax, ecx
+    xadd gs:[STREAM + STREAM_PUT], rax
+    add rcx, rax
+    sub rcx, CHUNK_BYTES
+    cmp rcx, gs:[STREAM + STREAM_START]
+    ja 4f
+    mov rcx, [rsp + WATCH_RAX]
+    mov gs:[rax + 16], rcx
+    mov rcx, gs:[STREAM + OPEN_ARGUMENT + rdi]
+    mov gs:[rax + 24], rcx
+    cmp r11, EVENT_GIVEN
+    jne 3f
+    mov gs:[rax + 32], r9
+    mov gs:[rax + 40], rdx
+    mov gs:[rax + 48], r10
+3:  mov ecx, esi
+    shl ecx, 16
+    shr rsi, 32
+    or ecx, esi
+    mov gs:[rax + 8], ecx
+    mov ecx, [rip + rt_config + CONFIG_KEY]
+    mov gs:[rax + 12], ecx
+    mov gs:[rax], r11
+4:  mov r10, r9
+    jmp watch_told
 
 watch_leaves:
     bt r8d, CALL_STORES
@@ -535,13 +636,14 @@ watch_opens:
     jae 2f
     inc ecx
 1:  mov edx, ecx
-    shl edx, 4
+    shl edx, OPEN_SHIFT
     mov rax, [r9]
     bt r8d, CALL_OWN
     jnc 3f
     bts rax, OPEN_OWN
-3:  mov gs:[STREAM + STREAM_OPEN - 16 + rdx], r9
-    mov gs:[STREAM + STREAM_OPEN - 8 + rdx], rax
+3:  mov qword ptr gs:[STREAM + OPEN_KEPT + rdx], 0
+    mov gs:[STREAM + OPEN_STACK + rdx], r9
+    mov gs:[STREAM + OPEN_RETURN + rdx], rax
     mov gs:[STREAM + STREAM_OPEN_COUNT], rcx
 
 /* Is it a known path? rsi: the node, rax: what was found where that says, ecx: bytes of the stack that are there, less
@@ -599,9 +701,8 @@ watch_opens:
     cmp eax, ecx
     jle 7b
 12: mov edi, edx
-    xor ecx, ecx
     test edx, edx
-    jnz watch_whole
+    jnz watch_known
 
 /* It is not: the stack is copied. A chunk that has no room for it ends here, and with it the time of its calls. */
     mov eax, gs:[STREAM + STREAM_COPIES]
@@ -620,6 +721,32 @@ watch_opens:
     mov gs:[STREAM + STREAM_LIMIT], rax
     call rt_chunk_full
     WATCH_TIME
+    jmp watch_whole
+
+/* rdi: the path's number. An entrance that says nothing more than that and one argument is kept where the call is, if
+ * that began now and is the innermost one. */
+watch_known:
+    xor ecx, ecx
+    test r8d, CALL_SEVERAL
+    jnz watch_whole
+    cmp r10, r9
+    je 1f
+    mov ecx, gs:[STREAM + STREAM_OPEN_COUNT]
+    shl ecx, OPEN_SHIFT
+    jz 1f
+    cmp r9, gs:[STREAM + OPEN_STACK + rcx]
+    jne 1f
+    mov rax, [rsp + WATCH_RDI]
+    mov gs:[STREAM + OPEN_ARGUMENT + rcx], rax
+    mov eax, r8d
+    and eax, CALL_TOLD
+    shl rax, 32
+    or rax, rdi
+    mov gs:[STREAM + OPEN_KEPT + rcx], rax
+    jmp watch_ends
+1:  shl rdi, CALL_PATH_SHIFT
+    or r10, rdi
+    jmp watch_short
 
 /* edi: the path's number; ecx: bytes of the stack; r10, r11: the innermost open call, the time. */
 watch_whole:
@@ -675,6 +802,23 @@ watch_short:
     mov gs:[rax + 40], r10
     mov esi, WATCH_SHORT - 16
 
+    jmp watch_begun
+
+/* Memory is given back. */
+watch_takes:
+    cmp dword ptr gs:[STREAM + STREAM_IS_ALONE], 0
+    je watch_short
+    mov eax, WATCH_LEAST
+    xadd gs:[STREAM + STREAM_PUT], rax
+    mov rdx, gs:[STREAM + STREAM_START]
+    add rdx, CHUNK_BYTES - WATCH_LEAST
+    cmp rax, rdx
+    ja watch_told
+    mov rdx, [rsp + WATCH_RDI]
+    mov gs:[rax + 16], rdx
+    mov gs:[rax + 24], r10
+    mov esi, WATCH_LEAST - 16
+
 /* rax: the event, but for its first entry; esi: bytes behind that. */
 watch_begun:
     mov ecx, [rip + rt_config + CONFIG_KEY]
@@ -705,6 +849,7 @@ watch_told:
 1:  mov rax, gs:[STREAM + STREAM_PUT]
     cmp rax, gs:[STREAM + STREAM_LIMIT]
     jae 3f
+watch_ends:
 2:  pop r11
     STATE 64
     pop r10

@@ -29,7 +29,7 @@
     .set SWAPS, SWAPPED + 8 * 64
     .set SWAPPED_BIT, 62 /* WIRE_SWAPPED */
     .set NOT_HELD, 63 /* of a table's word: the line stands there for the order alone (WIRE_NOT_HELD) */
-    .set OWN, 192 + 5 * 8 * 64 + 8 + 2 * 16 * 32 + 16 * 32 + 8
+    .set OWN, 192 + 5 * 8 * 64 + 8 + 2 * 16 * 32 + 32 * 32 + 8
     .set TOLD, OWN + 8
     .set PUT, 0
     .set START, 16

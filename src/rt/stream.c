@@ -27,8 +27,11 @@ _Static_assert(__builtin_offsetof(struct wire_stream, put) == 0 && __builtin_off
                    __builtin_offsetof(struct wire_stream, self) == 40 && WIRE_STREAM_VADDR == 0x7f000000,
                "the places of struct wire_stream");
 _Static_assert(WIRE_EVENT_ENTER == 1 && WIRE_EVENT_LEAVE == 2 && sizeof(struct wire_call) == 80 &&
-                   sizeof(struct wire_short) == 32 && WIRE_CALL_STACK == 8192 && WIRE_CALL_NEAR == 512 &&
-                   WIRE_CHUNK_BYTES == 65536,
+                   sizeof(struct wire_short) == 32 && sizeof(struct wire_least) == 16 &&
+                   sizeof(struct wire_given) == 48 && sizeof(struct wire_given_alone) == 16 &&
+                   WIRE_EVENT(WIRE_EVENT_ENTER, 2) == (int32_t)0x80010002 &&
+                   WIRE_EVENT(WIRE_EVENT_GIVEN, 3) == (int32_t)0x80070003 && WIRE_CALL_PATH_SHIFT == 48 &&
+                   WIRE_CALL_STACK == 8192 && WIRE_CALL_NEAR == 512 && WIRE_CHUNK_BYTES == 65536,
                "an event of a call");
 
 #define STREAM_DATA (WIRE_STREAM_VADDR - PAGE)
@@ -45,7 +48,7 @@ _Static_assert(__builtin_offsetof(struct wire_stream, touched) == 192 &&
 
 _Static_assert(
     __builtin_offsetof(struct wire_stream, open) == 192 + 5 * 8 * WIRE_FILTER_SLOTS + 8 + 2 * 16 * WIRE_BEFORE_SLOTS &&
-        __builtin_offsetof(struct wire_stream, open_count) - __builtin_offsetof(struct wire_stream, open) == 16 * 32 &&
+        __builtin_offsetof(struct wire_stream, open_count) - __builtin_offsetof(struct wire_stream, open) == 32 * 32 &&
         __builtin_offsetof(struct wire_stream, copies) == __builtin_offsetof(struct wire_stream, open_count) + 4 * 8 &&
         WIRE_STREAM_PATHS == 8192 + 17 * 65536 && WIRE_STREAM_BYTES % PAGE == 0,
     "calls that are under way, and paths");

@@ -54,7 +54,10 @@ struct wire_entry {
     X(UNTOLD, "nothing: an instruction whose references are not told (REWRITE_SITE_UNTOLD)")                           \
     X(REACH, "struct wire_reach: so many bytes in a row, as instructions with masks reach them")                       \
     X(SWAPPED, "struct wire_swapped: in these places the last two lines have changed their order")                     \
-    X(PAUSE, "struct wire_pause: nothing was told for so long")
+    X(PAUSE, "struct wire_pause: nothing was told for so long")                                                        \
+    X(GIVEN,                                                                                                           \
+      "struct wire_given or wire_given_alone: a watched function was entered and has returned; site: its number, "     \
+      "and in the upper half that of the path, which was known")
 enum wire_event_kind {
 #define X(name, what) WIRE_EVENT_##name,
     WIRE_EVENTS(X)
@@ -92,7 +95,18 @@ struct wire_call { /* 5 entries, then the copy of the stack, in whole entries, i
     uint64_t path;         /* number of the path that led there, as the host told it (below); 0: not known */
 };
 struct wire_short { /* 2 entries: the same of calls of which no more is asked */
-    uint64_t argument, stack, time, open;
+    uint64_t argument, stack, time;
+    uint64_t open; /* from bit WIRE_CALL_PATH_SHIFT on the path */
+};
+struct wire_least { /* 1 entry: likewise of entrances; the time is as before */
+    uint64_t argument, open;
+};
+/* A function that gives memory, by one argument, where nothing was told of between its entrance and its return. */
+struct wire_given {                                        /* 3 entries */
+    uint64_t address, argument, stack, time, open, unused; /* time: of the return; open: at the entrance */
+};
+struct wire_given_alone { /* 1 entry: the same where no other was open; the time is as before */
+    uint64_t address, argument;
 };
 /* A call of a watched function whose return is told is under way from its entrance on, until that; or until the stack
  * pointer is above it, or its return address is no longer where it was, or (of malloc and its like) it lies beyond
@@ -101,6 +115,8 @@ struct wire_short { /* 2 entries: the same of calls of which no more is asked */
 #define WIRE_OPEN_OWN (1ull << 63) /* of the return address: a function of the program's own, which may be far away */
 struct wire_open {
     uint64_t stack, return_address;
+    uint64_t argument, kept; /* kept: of an entrance that was not told yet the path, and in the upper half the site; the
+                                next event is GIVEN, or has the entrance in front of it. 0: it was told */
 };
 #define WIRE_CALL_JUMPS 0x40000000u /* of the site of ENTER: it goes on elsewhere, by a jump */
 #define WIRE_CALL_NAMES                                                                                                \
@@ -110,6 +126,11 @@ struct wire_open {
 #define WIRE_CALL_NEAR 512u   /* at a return */
 #define WIRE_CALL_ENTRIES (sizeof(struct wire_call) / sizeof(struct wire_entry))
 #define WIRE_SHORT_ENTRIES (sizeof(struct wire_short) / sizeof(struct wire_entry))
+#define WIRE_LEAST_ENTRIES (sizeof(struct wire_least) / sizeof(struct wire_entry))
+#define WIRE_GIVEN_ENTRIES (sizeof(struct wire_given) / sizeof(struct wire_entry))
+#define WIRE_GIVEN_ALONE_ENTRIES (sizeof(struct wire_given_alone) / sizeof(struct wire_entry))
+#define WIRE_CALL_PATH_SHIFT 48
+#define WIRE_PATH_MAX 65535u /* numbers of paths */
 
 /* What is told of a watched function beside its number: inserted code says it to the runtime, events do not have it. */
 #define WIRE_CALL_OPENS 0x10000000u     /* its return is told, and so is the path to it */

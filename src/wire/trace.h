@@ -6,7 +6,9 @@
  *   0                        struct wire_trace: a page, which linked files have in the place of the last page of their
  *                            section mtool_counters too
  *   WIRE_TRACE_MODULES_AT    struct wire_trace_module [WIRE_TRACE_MODULES]
- *   WIRE_TRACE_CHUNKS_AT     chunks of WIRE_TRACE_CHUNK bytes, each of one thread: struct wire_trace_chunk, then words
+ *   WIRE_TRACE_COUNTS_AT     u64 [WIRE_TRACE_COUNTED][WIRE_TRACE_COUNTS]: of a thread in a linked file, what it left
+ * out WIRE_TRACE_CHUNKS_AT     chunks of WIRE_TRACE_CHUNK bytes, each of one thread: struct wire_trace_chunk, then
+ * words
  *
  * Words are u64. A block that begins is two or more: the address of its copy, plus the number of its part, and what
  * registers held there (rewrite_trace_plan says which). What is known only later is two words: WIRE_TRACE_LATE plus its
@@ -18,6 +20,12 @@
  * the same. A block counts as done where it begins; behind system calls and locked instructions another part begins.
  *
  * WIRE_TRACE_END: the thread goes on in another chunk. A handler of a signal may come between any two words.
+ *
+ * Where simulated caches are all that reads, `filter_slots` is how many low bits of a line's number all lines of a set
+ * of the nearest one have in common, as a number of places. A thread keeps the last line of each place that it touched
+ * since its segment began, and that line again if it wrote to it; a part all of whose lines are these is not written,
+ * but counted: it would change nothing. Parts are counted by how many instructions, loads, stores and modifications
+ * they have, WIRE_TRACE_LEFT_OUT; of one that has more than fit there, what is more is counted with 0 instructions.
  */
 #ifndef MTOOL_WIRE_TRACE_H
 #define MTOOL_WIRE_TRACE_H
@@ -26,7 +34,7 @@
 
 #define WIRE_TRACE_ENV "MTOOL_LD_TRACE"
 #define WIRE_TRACE_MAGIC "mtooltrc"
-enum { WIRE_TRACE_VERSION = 2 };
+enum { WIRE_TRACE_VERSION = 3 };
 
 #define WIRE_TRACE_PAGE 4096u
 #define WIRE_TRACE_MODULES 4096u
@@ -34,7 +42,10 @@ enum { WIRE_TRACE_VERSION = 2 };
 #define WIRE_TRACE_SPARE 8192u /* of a chunk: its limit is so far in front of its end */
 #define WIRE_TRACE_CHUNKS_MAX 4096u
 #define WIRE_TRACE_MODULES_AT 65536u
-#define WIRE_TRACE_CHUNKS_AT (WIRE_TRACE_MODULES_AT + WIRE_TRACE_MODULES * 512u)
+#define WIRE_TRACE_COUNTED 4096u
+#define WIRE_TRACE_COUNTS 2048u
+#define WIRE_TRACE_COUNTS_AT (WIRE_TRACE_MODULES_AT + WIRE_TRACE_MODULES * 512u)
+#define WIRE_TRACE_CHUNKS_AT (WIRE_TRACE_COUNTS_AT + WIRE_TRACE_COUNTED * WIRE_TRACE_COUNTS * 8u)
 #define WIRE_TRACE_BYTES(chunks) (WIRE_TRACE_CHUNKS_AT + (uint64_t)(chunks)*WIRE_TRACE_CHUNK)
 
 #define WIRE_TRACE_LATE 0xffffffff80000000u    /* plus the number; then the value */
@@ -42,12 +53,37 @@ enum { WIRE_TRACE_VERSION = 2 };
 #define WIRE_TRACE_END 0xffffffffc0000001u
 enum { WIRE_TRACE_LATE_MAX = 4096 };
 
+/* ---- the filter ---- */
+
+enum { WIRE_TRACE_LINE_SHIFT = 6, WIRE_TRACE_SLOTS = 64 };
+enum { WIRE_TRACE_FETCHES_MAX = 63, WIRE_TRACE_LOADS_MAX = 3, WIRE_TRACE_STORES_MAX = 3, WIRE_TRACE_MODIFIES_MAX = 1 };
+#define WIRE_TRACE_LEFT_OUT(fetches, loads, stores, modifies)                                                          \
+    ((fetches) | (loads) << 6 | (stores) << 8 | (modifies) << 10)
+
+struct wire_trace_slot { /* addresses of lines; all ones: none */
+    uint64_t touched, written;
+};
+enum { WIRE_TRACE_SLOT_SHIFT = 4 };
+_Static_assert(sizeof(struct wire_trace_slot) == 1 << WIRE_TRACE_SLOT_SHIFT, "as inserted code has it");
+
+/* What inserted code knows of a thread's state, from its begin. */
+enum {
+    WIRE_TRACE_STATE_MINE = 0, /* the number of its segment; 0 where it must begin another one */
+    WIRE_TRACE_STATE_PUT = 8,
+    WIRE_TRACE_STATE_LIMIT = 16,
+    WIRE_TRACE_STATE_COUNTS = 24, /* its counts; 0: all is written */
+    WIRE_TRACE_STATE_MASK = 32,   /* filter_slots less 1, times the bytes of a slot */
+    WIRE_TRACE_STATE_SLOTS = 64   /* struct wire_trace_slot [WIRE_TRACE_SLOTS] */
+};
+
 struct wire_trace {
     uint64_t turn; /* 0: nobody traces */
     char magic[8];
     uint32_t version, chunks;
     uint32_t ends;                                 /* 1: nobody reads any more */
+    uint32_t filter_slots;                         /* 0: nothing is left out; else a power of two */
     uint32_t modules __attribute__((aligned(64))); /* so many have been asked for; grows */
+    uint32_t counted;                              /* so many counts have been asked for; grows */
     uint64_t lost;                                 /* blocks that found no place */
     /* Chunks that are free: numbers free[taken % WIRE_TRACE_FREE] up to, not including, free[given % ...]. */
     uint64_t taken __attribute__((aligned(64)));

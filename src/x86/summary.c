@@ -22,13 +22,13 @@ static bool is_hint(const ZydisDecodedInstruction *z)
            z->meta.category == ZYDIS_CATEGORY_CLWB || z->mnemonic == ZYDIS_MNEMONIC_CLFLUSH;
 }
 
-/* Leave all or some of the destination alone, whatever the tables of Zydis say (the last three: as Linux emulates
- * them). */
+/* Leave all or some of the destination alone, whatever the tables of Zydis say (rdssp where there are no shadow stacks;
+ * the last three: as Linux emulates them). */
 static bool is_conditional_write(ZydisMnemonic m)
 {
     return m == ZYDIS_MNEMONIC_BSF || m == ZYDIS_MNEMONIC_BSR || m == ZYDIS_MNEMONIC_LAR || m == ZYDIS_MNEMONIC_LSL ||
-           m == ZYDIS_MNEMONIC_XBEGIN || m == ZYDIS_MNEMONIC_SLDT || m == ZYDIS_MNEMONIC_STR ||
-           m == ZYDIS_MNEMONIC_SMSW;
+           m == ZYDIS_MNEMONIC_XBEGIN || m == ZYDIS_MNEMONIC_RDSSPD || m == ZYDIS_MNEMONIC_RDSSPQ ||
+           m == ZYDIS_MNEMONIC_SLDT || m == ZYDIS_MNEMONIC_STR || m == ZYDIS_MNEMONIC_SMSW;
 }
 
 static void put_register(struct x86_insn *o, const ZydisDecodedInstruction *z, const ZydisDecodedOperand *op)

@@ -133,6 +133,7 @@ static void put_json(const struct job *j, const struct ld_trace_stats *st, struc
         json_u64(&out, "processes", st->processes);
         json_u64(&out, "threads", st->threads);
         json_u64(&out, "blocks", st->blocks);
+        json_u64(&out, "left_out", st->left_out);
         json_u64(&out, "torn", st->torn);
         json_u64(&out, "untold", st->untold);
         json_u64(&out, "unread", st->unread + st->unknown);
@@ -234,6 +235,8 @@ static int trace_command(struct job *j, struct ld_trace *t)
         return CMD_UNUSABLE;
     int status = follow(t, pid);
     warn(ld_trace_stats(t));
+    if (j->sim)
+        ld_trace_sim_end(j->sim);
     for (unsigned k = 0; k < ARRAY_LEN(j->references) && !j->writer && j->sim; k++)
         j->references[k] = ld_trace_stats(t)->made[k];
     bool is_bad = close_output(j) < 0;

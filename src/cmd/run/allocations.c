@@ -44,8 +44,11 @@ void allocations_watch(struct arena *a, const struct data_watched *own, size_t o
         if (own[i].address)
             all[own[i].known].addr = own[i].address;
     for (size_t i = 0; i < own_count; i++)
-        all[n + i] = (struct rewrite_watched){
-            .name = own[i].name, .returns = own[i].size_argument != DATA_NO_SIZE, .is_own = true};
+        all[n + i] =
+            (struct rewrite_watched){.name = own[i].name,
+                                     .returns = own[i].size_argument != DATA_NO_SIZE,
+                                     .takes_several = own[i].size_argument != DATA_NO_SIZE && own[i].size_argument > 0,
+                                     .is_own = true};
     out->watched = all;
     out->watched_count = n + own_count;
 }
@@ -300,10 +303,19 @@ static bool read_call(const struct wire_entry *e, size_t entries, struct data_ca
 {
     struct wire_call call = {.path = 0};
     struct wire_short less;
+    struct wire_least least;
+    if (entries == WIRE_LEAST_ENTRIES) {
+        memcpy(&least, e + 1, sizeof least);
+        *out = (struct data_call){.arguments = {least.argument}, .open = least.open};
+        return true;
+    }
     if (entries == WIRE_SHORT_ENTRIES) {
         memcpy(&less, e + 1, sizeof less);
-        *out =
-            (struct data_call){.arguments = {less.argument}, .stack = less.stack, .time = less.time, .open = less.open};
+        *out = (struct data_call){.arguments = {less.argument},
+                                  .stack = less.stack,
+                                  .time = less.time,
+                                  .open = less.open & ((1ull << WIRE_CALL_PATH_SHIFT) - 1),
+                                  .path = (uint32_t)(less.open >> WIRE_CALL_PATH_SHIFT)};
         return true;
     }
     if (entries < WIRE_CALL_ENTRIES)
@@ -320,27 +332,57 @@ static bool read_call(const struct wire_entry *e, size_t entries, struct data_ca
     return true;
 }
 
+static void take_given(struct allocations *a, const struct launch_chunk *chunk, const struct wire_entry *e,
+                       size_t entries)
+{
+    struct wire_given_alone alone = {0};
+    struct wire_given given = {0};
+    if (entries == WIRE_GIVEN_ALONE_ENTRIES) {
+        memcpy(&alone, e + 1, sizeof alone);
+        given.address = alone.address;
+        given.argument = alone.argument;
+    } else if (entries == WIRE_GIVEN_ENTRIES) {
+        memcpy(&given, e + 1, sizeof given);
+    } else {
+        return;
+    }
+    struct data_call c = {.thread = chunk->area,
+                          .function = e->site & UINT16_MAX,
+                          .path = e->site >> 16,
+                          .arguments = {given.argument},
+                          .stack = given.stack,
+                          .time = given.time,
+                          .open = given.open};
+    data_gave(a->calls, &c, given.address);
+}
+
+static void take_entrance(struct allocations *a, const struct launch_chunk *chunk, const struct data_call *c)
+{
+    const struct data_path *path = data_entered(a->calls, c);
+    if (path && chunk->paths)
+        known_paths_add(chunk->paths, path);
+    if (c->copy_bytes && chunk->paths)
+        chunk->paths->is_near = data_paths_are_near(a->calls);
+}
+
 size_t allocations_take(struct allocations *a, const struct launch_chunk *chunk, const struct wire_entry *e,
                         size_t left)
 {
     struct data_call c;
     size_t entries = wire_event_entries(e);
-    if (entries >= left || !read_call(e, entries, &c))
-        return 1 + min_u64(entries, left - 1);
-    c.thread = chunk->area;
-    c.function = e->site & ~WIRE_CALL_JUMPS;
-    if (wire_event_kind(e) == WIRE_EVENT_ENTER && e->site & WIRE_CALL_JUMPS) {
-        data_jumps(a->calls, &c);
-    } else if (wire_event_kind(e) == WIRE_EVENT_ENTER) {
-        const struct data_path *path = data_entered(a->calls, &c);
-        if (path && chunk->paths)
-            known_paths_add(chunk->paths, path);
-        if (c.copy_bytes && chunk->paths)
-            chunk->paths->is_near = data_paths_are_near(a->calls);
-    } else if (wire_event_kind(e) == WIRE_EVENT_LEAVE) {
-        data_left(a->calls, &c);
+    if (entries < left && wire_event_kind(e) == WIRE_EVENT_GIVEN)
+        take_given(a, chunk, e, entries);
+    else if (entries < left && read_call(e, entries, &c)) {
+        c.thread = chunk->area;
+        c.function = e->site & ~WIRE_CALL_JUMPS;
+        if (wire_event_kind(e) == WIRE_EVENT_ENTER && e->site & WIRE_CALL_JUMPS)
+            data_jumps(a->calls, &c);
+        else if (wire_event_kind(e) == WIRE_EVENT_ENTER)
+            take_entrance(a, chunk, &c);
+        else if (wire_event_kind(e) == WIRE_EVENT_LEAVE)
+            data_left(a->calls, &c);
     }
-    return 1 + entries;
+    return 1 + min_u64(entries, left - 1);
 }
 
 const struct data_given *allocations_given(const struct allocations *a) { return data_given(a->calls); }

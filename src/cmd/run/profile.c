@@ -400,6 +400,13 @@ void profile_keep_feedback(const struct profile *p, const struct prof_input *in)
     }
 }
 
+void profile_forget_counters(const struct profile *p, const struct prof_input *in)
+{
+    for (size_t i = 0; i < p->map_count && !in->thread_counters_len; i++)
+        if (p->maps[i])
+            rewrite_map_forget_counters(p->maps[i]);
+}
+
 int profile_join(struct prof_result *r, const struct prof_input *in)
 {
     int rc = prof_join(r, in) < 0 ? CMD_SELF_FAILED : 0;

@@ -59,6 +59,8 @@ void profile_warn_left(const struct launch_result *run); /* that a process goes 
 /* Solves the counts, keeps them as profile feedback for the copies of later runs, and leaves the solution for the join.
  */
 void profile_keep_feedback(const struct profile *p, const struct prof_input *in);
+/* Then, where only the join is to come: frees what its counts of all threads together need no more. */
+void profile_forget_counters(const struct profile *p, const struct prof_input *in);
 int profile_join(struct prof_result *r, const struct prof_input *in);    /* 0, or an exit status */
 const struct rewrite_map *profile_map(struct profile *p, size_t module); /* NULL if it has none that can be read */
 void profile_close_maps(struct profile *p); /* once they are not needed any more; they are large */

@@ -312,6 +312,8 @@ static int join(struct profile *p, const struct cmd_args *a, struct machine *m, 
     profile_keep_feedback(p, &in);
     if (one_run_is(p))
         take_one_run(p, counted, t, &in);
+    if (!runs->spied && !a->baseline_threads)
+        profile_forget_counters(p, &in);
     if ((rc = join_spied(p, runs, &in)))
         return rc;
     return a->baseline_threads && p->rank.rank == ID_NONE ? baseline_run(p, &in) : 0;

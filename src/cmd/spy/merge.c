@@ -60,9 +60,14 @@ static uint64_t stamp_of(const struct held *h, size_t at)
     const struct wire_entry *e = &h->entries[at];
     struct wire_call call;
     struct wire_short less;
+    struct wire_given given;
     bool is_call =
         wire_is_event(e) && (wire_event_kind(e) == WIRE_EVENT_ENTER || wire_event_kind(e) == WIRE_EVENT_LEAVE);
     size_t entries = after(h, at) - at - 1;
+    if (wire_is_event(e) && wire_event_kind(e) == WIRE_EVENT_GIVEN && entries == WIRE_GIVEN_ENTRIES) {
+        memcpy(&given, e + 1, sizeof given);
+        return given.time;
+    }
     if (is_call && entries == WIRE_SHORT_ENTRIES) {
         memcpy(&less, e + 1, sizeof less);
         return less.time;

@@ -114,6 +114,7 @@ static void take_event(struct spied_program *s, const struct wire_entry *e)
         allocations_take(s->allocations, s->piece, e, 1ull + wire_event_entries(e));
         return;
     case WIRE_EVENT_LEAVE:
+    case WIRE_EVENT_GIVEN:
         spy_settle(s->spy);
         allocations_take(s->allocations, s->piece, e, 1ull + wire_event_entries(e));
         locals_given(s->locals, s, s->piece);

@@ -65,7 +65,7 @@ static void list_in_edges(struct paths *p, struct join *j)
     for (uint32_t b = 0; b < j->block_count; b++)
         at[b + 1] += at[b];
     p->in_edges = ARENA_ARRAY(j->scratch, struct path_in, total + 1);
-    uint32_t *used = xmalloc((j->block_count + 1) * sizeof *used);
+    uint32_t *used = xmalloc_sparse((j->block_count + 1) * sizeof *used);
     for (uint32_t i = 0; i < j->module_count; i++) {
         const struct join_module *m = &j->modules[i];
         for (size_t e = 0; m->cfg && e < m->cfg->edges.len; e++) {
@@ -87,7 +87,7 @@ static uint64_t sites_of(const struct calls *c, uint32_t entry)
 
 static void list_entered(struct paths *p, struct join *j)
 {
-    p->outside = ARENA_ARRAY(j->scratch, uint64_t, j->block_count + 1);
+    p->outside = ARENA_SPARSE(j->scratch, uint64_t, j->block_count + 1);
     for (uint32_t i = 0; i < p->executed.count; i++) {
         uint32_t b = p->executed.blocks[i];
         uint64_t known = sites_of(p->calls, b);

@@ -48,7 +48,7 @@ static void see_target(void *ctx, uint64_t from, uint64_t to)
 static void remember_predicted(struct walks *w)
 {
     uint64_t executions;
-    w->predicted = ARENA_ARRAY(w->j->scratch, float, w->j->block_count + 1);
+    w->predicted = ARENA_SPARSE(w->j->scratch, float, w->j->block_count + 1);
     for (size_t v = 0; v < w->visited.len; v++)
         w->predicted[w->visited.data[v]] =
             (float)walk_block_cycles(w, sim_feed_core(w->core), w->visited.data[v], &executions);

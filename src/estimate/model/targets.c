@@ -64,9 +64,11 @@ static void fill_site(const struct join *j, struct targets *t, uint32_t site)
         t->v.data[i].calls *= factor;
 }
 
-static void limit_targets(const struct join *j, struct targets *t, const uint64_t *outside, double *arriving)
+static void limit_targets(struct targets *t, const uint64_t *outside, double *arriving)
 {
-    memset(arriving, 0, j->block_count * sizeof *arriving);
+    for (size_t i = 0; i < t->v.len; i++)
+        if (t->v.data[i].to != ID_NONE)
+            arriving[t->v.data[i].to] = 0;
     for (size_t i = 0; i < t->v.len; i++)
         if (t->v.data[i].to != ID_NONE)
             arriving[t->v.data[i].to] += t->v.data[i].calls;
@@ -80,14 +82,14 @@ static void limit_targets(const struct join *j, struct targets *t, const uint64_
 /* Sites and targets in turn, until both fit (Deming and Stephan 1940). */
 void targets_share(struct join *j, const uint64_t *outside, struct targets *t)
 {
-    double *arriving = xmalloc((j->block_count + 1) * sizeof *arriving);
+    double *arriving = xmalloc_sparse((j->block_count + 1) * sizeof *arriving);
     file_targets(j, t);
     for (size_t i = 0; i < t->v.len; i++)
         t->v.data[i].calls = t->v.data[i].to != ID_NONE ? (double)t->v.data[i].observed : 0;
     for (int round = 0; round < ROUNDS && t->v.len; round++) {
         for (uint32_t b = 0; b < j->block_count; b++)
             fill_site(j, t, b);
-        limit_targets(j, t, outside, arriving);
+        limit_targets(t, outside, arriving);
     }
     free(arriving);
 }

@@ -44,6 +44,9 @@ void walks_run(struct join *j)
 {
     if (!j->in->machine || !(j->core_hz > 0) || !has_code(j))
         return;
+    for (uint32_t i = 0; i < j->module_count; i++) /* symbols, relocations and the like are read */
+        if (j->modules[i].img)
+            image_rest(j->modules[i].img);
     struct walks *w = xmalloc(sizeof *w);
     w->j = j;
     w->m = j->in->machine;
@@ -51,8 +54,8 @@ void walks_run(struct join *j)
     w->max = walk_table_max(w);
     w->shapes = sim_shapes_new();
     w->table = xmalloc_sparse(w->max * sizeof *w->table);
-    w->first = xmalloc((j->block_count + 1) * sizeof *w->first);
-    w->owners = xmalloc((j->loop_count + j->func_count + 1) * sizeof *w->owners);
+    w->first = xmalloc_sparse((j->block_count + 1) * sizeof *w->first);
+    w->owners = xmalloc_sparse((j->loop_count + j->func_count + 1) * sizeof *w->owners);
     walk_prepare_opaque(w);
     w->core = sim_feed_new(sim_core_new(w->m, w->table, w->max, NULL));
     w->spent_max = (uint64_t)((j->in->sim_budget_s > 0 ? j->in->sim_budget_s : 4) * STEPS_A_SECOND);

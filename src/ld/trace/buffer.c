@@ -30,6 +30,17 @@ volatile uint64_t *ld_trace_buffer_words(const struct ld_trace_buffer *b, uint32
     return (volatile uint64_t *)(void *)(ld_trace_buffer_chunk(b, chunk) + 1);
 }
 
+uint32_t ld_trace_buffer_counted(const struct ld_trace_buffer *b)
+{
+    return (uint32_t)min_u64(__atomic_load_n(&b->head->counted, __ATOMIC_ACQUIRE), WIRE_TRACE_COUNTED);
+}
+
+const volatile uint64_t *ld_trace_buffer_counts(const struct ld_trace_buffer *b, uint32_t number)
+{
+    return (const volatile uint64_t *)(const void *)(b->base + WIRE_TRACE_COUNTS_AT) +
+           (size_t)number * WIRE_TRACE_COUNTS;
+}
+
 static volatile uint32_t *free_list(const struct ld_trace_buffer *b)
 {
     return (volatile uint32_t *)(void *)(b->base + WIRE_TRACE_FREE_AT);

@@ -20,6 +20,9 @@ void ld_trace_buffer_close(struct ld_trace_buffer *b);
 
 struct wire_trace_module *ld_trace_buffer_module(const struct ld_trace_buffer *b, uint32_t number);
 struct wire_trace_chunk *ld_trace_buffer_chunk(const struct ld_trace_buffer *b, uint32_t chunk);
+/* Of all that counted what they left out. */
+uint32_t ld_trace_buffer_counted(const struct ld_trace_buffer *b);
+const volatile uint64_t *ld_trace_buffer_counts(const struct ld_trace_buffer *b, uint32_t number);
 volatile uint64_t *ld_trace_buffer_words(const struct ld_trace_buffer *b, uint32_t chunk);
 /* A chunk that was read is empty, and may be written again. */
 void ld_trace_buffer_give_back(struct ld_trace_buffer *b, uint32_t chunk);

@@ -230,12 +230,31 @@ static void take_late(struct ld_trace_expand *x, struct ld_trace_stream *s, unsi
 
 /* ---- records ---- */
 
-static struct ld_trace_part *part_of(const struct ld_trace_module *m, uint64_t at)
+static struct ld_trace_part *find_part(const struct ld_trace_module *m, uint64_t at)
 {
     if (at - m->lo >= m->span)
         return NULL;
     struct ld_trace_part *part = m->parts[at - m->lo];
     return part ? part : ld_trace_program_part(m->program, at - m->above);
+}
+
+enum { KEY_BITS = 8 };
+_Static_assert(REWRITE_TRACE_WORDS_MAX + 1 < 1 << KEY_BITS, "a record's words fit");
+
+static void know(const struct ld_trace_module *m, struct ld_trace_known *k, uint64_t at)
+{
+    struct ld_trace_part *part = find_part(m, at);
+    *k = (struct ld_trace_known){at << KEY_BITS | (1u + (part ? part->entry_count : 0u)), part};
+}
+
+/* Returns how many words its record has. */
+static inline unsigned find_words(const struct ld_trace_module *m, uint64_t at, struct ld_trace_part **part)
+{
+    struct ld_trace_known *k = &m->known[(at ^ at >> 13) % LD_TRACE_KNOWN];
+    if (__builtin_expect((k->key ^ at << KEY_BITS) >> KEY_BITS, 0))
+        know(m, k, at);
+    *part = k->part;
+    return k->key & ((1u << KEY_BITS) - 1);
 }
 
 static bool is_known(const struct ld_trace_module *m, uint64_t at)
@@ -252,8 +271,7 @@ static inline unsigned record_words(const struct ld_trace_module *m, const volat
     if (at >= LD_TRACE_CHUNK_WORDS || !(*first = load(&w[at])))
         return 0;
     if (!(*first >> 63)) {
-        *part = part_of(m, *first);
-        n += *part ? (*part)->entry_count : 0;
+        n = find_words(m, *first, part);
     } else if (*first != WIRE_TRACE_END) {
         n = 2;
     }

@@ -11,6 +11,7 @@
 enum {
     LD_TRACE_BATCH = 1 << 14,
     LD_TRACE_NESTED_MAX = 16,
+    LD_TRACE_KNOWN = 1 << 13,
     LD_TRACE_CHUNK_WORDS = (WIRE_TRACE_CHUNK - sizeof(struct wire_trace_chunk)) / 8
 };
 
@@ -20,6 +21,11 @@ struct ld_trace_module {              /* a linked file in a process */
     struct ld_trace_part *const *parts;
     uint64_t lo, span; /* of parts, at run time */
     uint32_t process;
+    /* Of its parts, those that came last, by their addresses' low bits: the table of all is as long as the code. */
+    struct ld_trace_known {
+        uint64_t key; /* where it is at run time, shifted by 8, and how many words its record has */
+        struct ld_trace_part *part;
+    } * known; /* [LD_TRACE_KNOWN] */
 };
 struct ld_trace_pending { /* a part that is under way */
     const struct ld_trace_part *part;

@@ -73,6 +73,7 @@ static struct ld_trace_module *module_of(struct ld_trace *t, uint32_t number)
     memcpy(path, shared->path, sizeof path);
     path[sizeof path - 1] = 0;
     m->process = shared->process;
+    m->known = ARENA_ARRAY(t->arena, struct ld_trace_known, LD_TRACE_KNOWN);
     m->program = program_of(t, path);
     if (m->program) {
         m->above = shared->note - ld_trace_program_note(m->program);
@@ -315,6 +316,22 @@ bool ld_trace_read(struct ld_trace *t)
     return any;
 }
 
+/* What threads left out, by kind. */
+static void count_left_out(struct ld_trace *t, uint64_t made[4])
+{
+    for (uint32_t k = 0; k < ld_trace_buffer_counted(&t->buffer); k++) {
+        const volatile uint64_t *counts = ld_trace_buffer_counts(&t->buffer, k);
+        for (unsigned n = 1; n < WIRE_TRACE_COUNTS; n++) {
+            unsigned fetches = n & WIRE_TRACE_FETCHES_MAX;
+            t->expand.stats.left_out += fetches ? counts[n] : 0;
+            made[CACHE_FETCH] += counts[n] * fetches;
+            made[CACHE_READ] += counts[n] * (n >> 6 & WIRE_TRACE_LOADS_MAX);
+            made[CACHE_WRITE] += counts[n] * (n >> 8 & WIRE_TRACE_STORES_MAX);
+            made[CACHE_MODIFY] += counts[n] * (n >> 10 & WIRE_TRACE_MODIFIES_MAX);
+        }
+    }
+}
+
 /* What was made, by how often each part began. */
 static void count(struct ld_trace *t)
 {
@@ -329,6 +346,8 @@ static void count(struct ld_trace *t)
     }
     for (int k = 0; k < 4; k++)
         made[k] -= t->expand.undone[k];
+    count_left_out(t, made);
+    t->expand.stats.blocks += t->expand.stats.left_out;
     if (t->expand.sim) {
         uint64_t of_sim[CACHE_KIND_COUNT] = {made[CACHE_FETCH], made[CACHE_READ] + made[CACHE_MODIFY],
                                              made[CACHE_WRITE]};
@@ -382,6 +401,7 @@ int ld_trace_new(ld_trace_take_fn *take, void *ctx, struct ld_trace_sim *sim, st
         ld_trace_free(t);
         return diag_error("ld-trace: no room for the shared buffer: %s", strerror(error));
     }
+    t->buffer.head->filter_slots = sim ? ld_trace_sim_slots(sim) : 0;
     *out = t;
     return 0;
 }

@@ -2,8 +2,8 @@
  *
  * A linked file of `mtool ld --tool trace`. Where its blocks are the map says (ld/reading.h); their instructions are
  * read in the file when a block is first met, after what the linker made of them. What was inserted is left out: it
- * begins by moving the stack pointer (lea rsp,[rsp-disp32]), reads the word `turn`, which nothing else does, and a jump
- * says where it ends, but for what it gives back, which ends by moving the stack pointer back.
+ * reads the word `turn`, which nothing else does, and a jump says where it ends; or it begins by moving the stack
+ * pointer (lea rsp,[rsp-disp32]) and what it saves, and ends with what it gives back, and by moving the stack pointer.
  */
 #include "ld/trace/program.h"
 
@@ -15,7 +15,7 @@
 #include "wire/link.h"
 #include "wire/trace.h"
 
-enum { LEA_RSP_BYTES = 8, SAVES_MAX = 8, RESTORES_MAX = 12 };
+enum { LEA_RSP_BYTES = 8, SAVES_MAX = 9, RESTORES_MAX = 12 };
 
 struct block {
     uint64_t at, end;
@@ -55,27 +55,38 @@ static bool moves_stack(const struct ld_trace_program *p, uint64_t at, uint64_t 
     return true;
 }
 
+/* Does an instruction read whose turn it is? Behind it stand a test and a jump: sets where that leads. The instruction
+ * has no length if there is none. */
+static bool reads_turn(const struct ld_trace_program *p, uint64_t at, uint64_t end, struct x86_insn *i, uint64_t *to)
+{
+    struct x86_insn test, jump;
+    if (!decode(p, at, end, i)) {
+        i->len = 0;
+        return false;
+    }
+    if (!(i->props & X86_PROP_RIPREL) || i->target != p->turn || !i->loads)
+        return false;
+    at += i->len;
+    if (!decode(p, at, end, &test) || !decode(p, at + test.len, end, &jump) || jump.kind != X86_JCC)
+        return false;
+    *to = jump.target;
+    return true;
+}
+
 /* Behind what was inserted at an address; the address itself if nothing was. */
 static uint64_t skip_inserted(const struct ld_trace_program *p, uint64_t at, uint64_t end)
 {
     struct x86_insn i;
     int32_t down, up;
-    uint64_t a = at;
+    uint64_t a = at, to;
+    if (reads_turn(p, at, end, &i, &to))
+        return to;
     if (!moves_stack(p, at, end, &down) || down >= 0)
         return at;
-    for (unsigned n = 0;; n++, a += i.len) {
-        if (n == SAVES_MAX + 1 || !decode(p, a, end, &i))
+    for (unsigned n = 0; !reads_turn(p, a, end, &i, &to); n++, a += i.len)
+        if (n == SAVES_MAX + 1 || !i.len)
             return at;
-        if (i.props & X86_PROP_RIPREL && i.target == p->turn && i.loads)
-            break;
-    }
-    a += i.len;
-    if (!decode(p, a, end, &i)) /* test */
-        return at;
-    a += i.len;
-    if (!decode(p, a, end, &i) || i.kind != X86_JCC)
-        return at;
-    a = i.target;
+    a = to;
     for (unsigned n = 0; n < RESTORES_MAX && decode(p, a, end, &i); n++, a += i.len)
         if (moves_stack(p, a, end, &up) && up == -down)
             return a + LEA_RSP_BYTES;

@@ -42,15 +42,15 @@ struct ld_trace_repeat {   /* an instruction; stands at its first operation */
     uint8_t fetch_bytes; /* 0: nobody asks for fetches */
     uint8_t ops;
 };
-struct ld_trace_part {
-    uint64_t at; /* in the linked file */
+struct ld_trace_part { /* first what each run looks at */
+    uint64_t runs;     /* the reader's */
     struct ld_trace_op *ops;
-    const struct ld_trace_repeat *repeats;
     uint32_t op_count;
     uint16_t entry_count, late_count;
-    bool is_plain;    /* nothing repeats, nor is thread-local by a register */
+    bool is_plain; /* nothing repeats, nor is thread-local by a register */
+    uint64_t at;   /* in the linked file */
+    const struct ld_trace_repeat *repeats;
     uint64_t made[4]; /* operations that do not repeat, by kind; those that were left out, too */
-    uint64_t runs;    /* the reader's */
 };
 
 /* Of the fetches those may be left out that nobody asks for: all, or but the first of each line of 1 << shift bytes

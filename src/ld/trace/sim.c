@@ -7,6 +7,8 @@
  * between.
  */
 #include "ld/trace/sim.h"
+#include "spy/feed.h"
+#include "wire/trace.h"
 
 #include <stdlib.h>
 
@@ -34,11 +36,15 @@ static void filter_init(struct ld_trace_filter *f, const struct cache_config *c,
     f->keeps_writes = !l->no_allocate;
 }
 
+static void simulate(void *cache, const struct cache_ref *refs, size_t count) { cache_run(cache, refs, count); }
+
 static struct ld_trace_config *config_new(const struct cache_config *levels)
 {
     struct ld_trace_config *c = xmalloc(sizeof *c);
     c->levels = *levels;
     c->cache = cache_new(levels, false);
+    c->feed = feed_new();
+    feed_add(c->feed, simulate, c->cache);
     c->near_data = nearest(levels, CACHE_DATA);
     c->near_code = nearest(levels, CACHE_CODE);
     if (c->near_data < levels->count)
@@ -65,6 +71,7 @@ void ld_trace_sim_free(struct ld_trace_sim *s)
     if (!s)
         return;
     for (size_t i = 0; i < s->count; i++) {
+        feed_free(s->all[i]->feed);
         cache_free(s->all[i]->cache);
         free(s->all[i]);
     }
@@ -88,19 +95,34 @@ enum ld_trace_fetches ld_trace_sim_fetches(const struct ld_trace_sim *s, unsigne
     return out;
 }
 
+unsigned ld_trace_sim_slots(const struct ld_trace_sim *s)
+{
+    uint64_t mask = LD_TRACE_SLOTS_MAX - 1;
+    for (size_t i = 0; i < s->count; i++) {
+        const struct ld_trace_filter *f = s->all[i]->data;
+        if (s->all[i]->code || !f || !f->is_on || !f->marks_writes || !f->keeps_writes ||
+            f->shift != WIRE_TRACE_LINE_SHIFT)
+            return 0;
+        mask &= f->mask;
+    }
+    return (unsigned)mask + 1;
+}
+
 /* ---- references ---- */
 
-static void run(struct ld_trace_config *c)
+static void put(struct ld_trace_config *c)
 {
-    cache_run(c->cache, c->batch, c->count);
-    c->count = 0;
+    feed_put(c->feed, c->count);
+    c->count = c->room = 0;
 }
 
 static void send(struct ld_trace_config *c, struct ld_trace_filter *f, uint64_t address, unsigned bytes, unsigned kind,
                  uint8_t thread)
 {
-    if (c->count == LD_TRACE_SIM_BATCH)
-        run(c);
+    if (c->count == c->room) {
+        put(c);
+        c->batch = feed_room(c->feed, &c->room);
+    }
     f->sent[kind == CACHE_MODIFY ? CACHE_READ : kind]++;
     c->batch[c->count++] =
         (struct cache_ref){.address = address, .bytes = (uint16_t)bytes, .kind = (uint8_t)kind, .thread = thread};
@@ -158,8 +180,10 @@ void ld_trace_sim_refs(struct ld_trace_sim *s, const struct ld_trace_thread *who
 
 void ld_trace_sim_end(struct ld_trace_sim *s)
 {
-    for (size_t i = 0; i < s->count; i++)
-        run(s->all[i]);
+    for (size_t i = 0; i < s->count; i++) {
+        put(s->all[i]);
+        feed_wait(s->all[i]->feed);
+    }
 }
 
 void ld_trace_sim_counts(const struct ld_trace_sim *s, size_t config, unsigned level, struct cache_counts *out)

@@ -8,7 +8,7 @@
 #include "ld/trace/program.h"
 #include "ld/trace/trace.h"
 
-enum { LD_TRACE_SLOTS_MAX = 4096, LD_TRACE_SIM_BATCH = 2048 };
+enum { LD_TRACE_SLOTS_MAX = 4096 };
 
 struct ld_trace_filter {
     uint64_t slots[LD_TRACE_SLOTS_MAX]; /* line number << 2 | 2 | is dirty; 0 none */
@@ -24,8 +24,9 @@ struct ld_trace_config {
     struct ld_trace_filter own[2];
     struct ld_trace_filter *data, *code; /* NULL: no level of that side */
     unsigned near_data, near_code;
-    struct cache_ref batch[LD_TRACE_SIM_BATCH];
-    size_t count;
+    struct feed *feed;       /* what the cache is simulated by, beside this thread where there are processors */
+    struct cache_ref *batch; /* of the feed: `count` of `room` */
+    size_t count, room;
 };
 struct ld_trace_sim {
     struct ld_trace_config **all;
@@ -38,6 +39,8 @@ struct ld_trace_sim {
 
 /* What the program's parts may leave out of their operations. */
 enum ld_trace_fetches ld_trace_sim_fetches(const struct ld_trace_sim *s, unsigned *shift);
+/* By how many places of lines with the same low bits programs may leave out what changes nothing; 0: nothing. */
+unsigned ld_trace_sim_slots(const struct ld_trace_sim *s);
 /* Of a reference that is not known to change nothing. */
 void ld_trace_sim_reach(struct ld_trace_config *c, struct ld_trace_filter *f, uint64_t address, unsigned bytes,
                         unsigned kind, uint8_t thread);

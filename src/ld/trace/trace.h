@@ -31,13 +31,14 @@ typedef void ld_trace_take_fn(void *ctx, const struct ld_trace_thread *who, cons
 struct ld_trace_stats {
     uint64_t modules, processes, threads; /* modules: linked files in processes */
     uint64_t blocks;                      /* parts of them */
-    uint64_t torn;    /* in which a process ended, or that were left otherwise before all was known */
-    uint64_t lost;    /* blocks that found no room */
-    uint64_t unread;  /* blocks whose code is not what the map says */
-    uint64_t untold;  /* instructions, of blocks that were executed, whose references are not told */
-    uint64_t unknown; /* blocks of files that cannot be read */
-    uint64_t skipped; /* segments that nobody wrote */
-    uint64_t made[4]; /* references by kind (CACHE_MODIFY is the fourth), but for string instructions that repeat */
+    uint64_t left_out; /* of these, that programs did not tell of, for they change nothing in the caches */
+    uint64_t torn;     /* in which a process ended, or that were left otherwise before all was known */
+    uint64_t lost;     /* blocks that found no room */
+    uint64_t unread;   /* blocks whose code is not what the map says */
+    uint64_t untold;   /* instructions, of blocks that were executed, whose references are not told */
+    uint64_t unknown;  /* blocks of files that cannot be read */
+    uint64_t skipped;  /* segments that nobody wrote */
+    uint64_t made[4];  /* references by kind (CACHE_MODIFY is the fourth), but for string instructions that repeat */
 };
 struct ld_trace; /* opaque */
 /* Makes the memory that they share. All goes to `sim`, or to `take` where that is NULL. 0, or -1 after one line. */

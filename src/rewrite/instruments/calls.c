@@ -128,14 +128,14 @@ static void frames(const struct rw *w, const struct rw_fragment *f, struct rw_fr
     rw_frame(out, f->off + f->bytes, 0);
 }
 
-static bool operand(const struct rw *w, const struct rw_fragment *f, uint32_t *insn, unsigned *end)
+static unsigned operands(const struct rw *w, const struct rw_fragment *f, struct rw_operand out[RW_OPERANDS_MAX])
 {
     struct target t;
     if (rw_form_of(f->how) != RW_FORM_INDIRECT || !read_target(w, f->id, &t) || t.is_register || !t.is_relocated)
-        return false;
-    *insn = f->id;
-    *end = f->bytes - PUSH_BYTES - CALL_BYTES - (is_jump(f) ? MOVE_UP : 0);
-    return true;
+        return 0;
+    out[0] =
+        (struct rw_operand){.insn = f->id, .end = f->bytes - PUSH_BYTES - CALL_BYTES - (is_jump(f) ? MOVE_UP : 0u)};
+    return 1;
 }
 
 /* ---- what is counted ---- */
@@ -279,4 +279,4 @@ const struct rw_instrument rw_calls = {.moves = true,
                                        .insert = insert,
                                        .put = put,
                                        .frames = frames,
-                                       .operand = operand};
+                                       .operands = operands};

@@ -74,6 +74,15 @@ struct rw_frames { /* of a function's copy, in the order of addresses */
 /* From off on the stack pointer is `pushed` bytes below where it was in front of what was inserted. */
 void rw_frame(struct rw_frames *frames, uint32_t off, uint32_t pushed);
 
+/* ---- operands ---- */
+
+enum { RW_OPERANDS_MAX = 128 };
+struct rw_operand {
+    uint32_t insn; /* of the original, whose operand it is */
+    unsigned end;  /* in the fragment: behind its last byte, where the inserted instruction ends */
+    int64_t more;  /* than the displacement there */
+};
+
 /* ---- the instrumentation ---- */
 
 enum rw_runtime { /* flags of the runtime's configuration, as in rt.h */
@@ -106,9 +115,9 @@ struct rw_instrument {
     void (*frames)(const struct rw *w, const struct rw_fragment *f,
                    struct rw_frames *out);         /* if it moves the stack pointer */
     void (*describe)(struct rw *w, uint32_t func); /* for the map, once offsets are known */
-    /* Of relocatable objects: is the operand of one of the original's instructions, with a displacement that only the
-     * linker knows, in what was inserted? Sets which, and the offset behind it, where its instruction ends. */
-    bool (*operand)(const struct rw *w, const struct rw_fragment *f, uint32_t *insn, unsigned *end);
+    /* Of relocatable objects: operands of the original's instructions, with a displacement that only the linker knows,
+     * that are in what was inserted. Returns how many, by `end`. */
+    unsigned (*operands)(const struct rw *w, const struct rw_fragment *f, struct rw_operand out[RW_OPERANDS_MAX]);
 
     uint32_t (*runtime)(const struct rw *w);                                              /* RW_RUNTIME_* */
     struct image_moved_func (*runtime_frames)(const struct rw *w, struct rw_frames *out); /* of code that it calls */

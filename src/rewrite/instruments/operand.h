@@ -73,6 +73,7 @@ enum {
     LOAD_SIGNED_16 = 0x0fbf,
     STORE_NUMBER = 0xc7,
     COMPARE = 0x3b,
+    AND_FROM = 0x23,
     XADD = 0x0fc1,
     OR_TO = 0x09,
     OR_FROM = 0x0b,

@@ -84,7 +84,7 @@ static uint16_t address_registers(const struct x86_detail *d)
 static void choose_registers(struct rw_reference *r, struct cfg_live live, uint16_t used)
 {
     r->saves_flags = live.flags != 0;
-    struct two_registers two = take_registers(live.gpr_dead | (r->saves_flags ? 1u << X86_RAX : 0), used);
+    struct taken_registers two = take_registers(2, live.gpr_dead | (r->saves_flags ? 1u << X86_RAX : 0), used);
     r->entry = two.reg[0];
     r->address = two.reg[1];
     memcpy(r->saved, two.saved, sizeof r->saved);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Two registers for the code of a site: what is dead there, else what is saved in the meantime. */
+ * Registers for the code of a site: what is dead there, else what is saved in the meantime. */
 #ifndef MTOOL_REWRITE_INSTRUMENTS_REGISTERS_H
 #define MTOOL_REWRITE_INSTRUMENTS_REGISTERS_H
 
@@ -12,18 +12,19 @@ enum {
     MAY_BE_SAVED = 1u << X86_RAX | 1u << X86_RCX | 1u << X86_RDX | 1u << X86_RSI | 1u << X86_RDI | 0xfu << X86_R8
 };
 
-struct two_registers {
-    uint8_t reg[2], saved[2], saves; /* saved: those of the two that are alive, and how many */
+enum { TAKEN_MAX = 3 };
+struct taken_registers {
+    uint8_t reg[TAKEN_MAX], saved[TAKEN_MAX], saves; /* saved: those of them that are alive, and how many */
 };
 
 static inline uint16_t bit_of(uint8_t reg) { return reg < X86_GPR_COUNT ? (uint16_t)(1u << reg) : 0; }
 
-/* Neither is of `used`. */
-static inline struct two_registers take_registers(uint16_t dead, uint16_t used)
+/* So many, none of which is of `used`. */
+static inline struct taken_registers take_registers(unsigned count, uint16_t dead, uint16_t used)
 {
-    struct two_registers t = {.saves = 0};
+    struct taken_registers t = {.saves = 0};
     uint16_t free = dead & (uint16_t)~used, others = MAY_BE_SAVED & (uint16_t) ~(used | dead);
-    for (int k = 0; k < 2; k++) {
+    for (unsigned k = 0; k < count; k++) {
         uint8_t reg = (uint8_t)__builtin_ctz(free ? free : others);
         if (!free)
             t.saved[t.saves++] = reg;

@@ -455,22 +455,32 @@ int rw_map_open_bytes(const char *path, const uint8_t *bytes, size_t len, struct
     return 0;
 }
 
+void rewrite_map_forget_counters(struct rewrite_map *p)
+{
+    struct map_full *m = (struct map_full *)(void *)p;
+    free(p->block_counter);
+    free(p->edge_counter);
+    free(p->enter_counter);
+    free(m->block_group);
+    free(m->group_edges);
+    free(m->promoted);
+    free(m->step);
+    p->block_counter = p->edge_counter = p->enter_counter = m->block_group = NULL;
+    m->group_edges = NULL;
+    m->promoted = NULL;
+    m->step = NULL;
+}
+
 void rewrite_map_close(struct rewrite_map *p)
 {
     if (!p)
         return;
     struct map_full *m = (struct map_full *)(void *)p;
+    rewrite_map_forget_counters(p);
     cfg_free(p->cfg);
-    free(p->block_counter);
-    free(p->edge_counter);
-    free(p->enter_counter);
     free(p->block_addr_new);
     free(p->in_path);
     free(p->sites);
-    free(m->block_group);
-    free(m->group_edges);
-    free(m->promoted);
-    free(m->step);
     free(m->mark);
     free(m);
 }

@@ -70,15 +70,16 @@ static void move_rela(struct rel_object *o, struct rel_section *s, const Elf64_R
 
 /* ---- what was inserted ---- */
 
-/* The relocation of an instruction's operand, for a copy of the operand that ends at `end`. */
-static void copy_operand(struct rel_object *o, struct rel_section *s, uint32_t insn, uint64_t end)
+/* The relocation of an instruction's operand, for a copy of it in what was inserted at `base`. */
+static void copy_operand(struct rel_object *o, struct rel_section *s, const struct rw_operand *of, uint64_t base)
 {
-    uint64_t lo = cfg_insn_addr(o->w.cfg, insn) - s->vaddr, hi = lo + cfg_len(o->w.cfg, insn);
+    uint64_t lo = cfg_insn_addr(o->w.cfg, of->insn) - s->vaddr, hi = lo + cfg_len(o->w.cfg, of->insn);
+    uint64_t end = base + of->end;
     size_t k = PARTITION_POINT(i, 0, s->rela_count, s->relas[i].r_offset < lo);
     if (k == s->rela_count || s->relas[k].r_offset >= hi)
         return;
     const Elf64_Rela *r = &s->relas[k];
-    int64_t addend = r->r_addend;
+    int64_t addend = r->r_addend + of->more;
     if (rel_class_of(rel_type(r)) == REL_RELATIVE)
         addend += (int64_t)(hi - r->r_offset) - 4;
     memset(s->bytes_new.data + end - 4, 0, 4);
@@ -123,16 +124,15 @@ static void relocate_inserted(struct rel_object *o, struct rel_section *s, uint3
     uint64_t base = o->w.funcs[f].addr_new - s->vaddr_new + fr->off;
     const uint8_t *p = (const uint8_t *)s->bytes_new.data + base;
     const struct rw_instrument *by = o->w.instrument;
-    uint32_t insn = ID_NONE;
-    unsigned end = 0;
-    bool has_operand = by->operand && by->operand(&o->w, fr, &insn, &end);
+    struct rw_operand operands[RW_OPERANDS_MAX];
+    unsigned count = by->operands ? by->operands(&o->w, fr, operands) : 0, k = 0;
     for (unsigned at = 0; at < fr->bytes;) {
         struct x86_insn i;
         int n = x86_decode(p + at, fr->bytes - at, s->vaddr_new + base + at, &i);
         if (n == 0)
             return;
-        if (has_operand && at + (unsigned)n == end)
-            copy_operand(o, s, insn, base + end);
+        if (k < count && at + (unsigned)n == operands[k].end)
+            copy_operand(o, s, &operands[k++], base);
         else if (i.kind == X86_CALL)
             relocate_hook(o, s, base + at, &i);
         else if (i.props & X86_PROP_RIPREL && is_hook(o, &i))

@@ -151,6 +151,23 @@ static bool is_relocated(const struct rel_section *s, uint64_t at, unsigned len,
     return *next < s->rela_count && s->relas[*next].r_offset < at + len;
 }
 
+/* By its relocations, from number k on. Of thread-local variables at a known distance from the thread's base the linker
+ * changes nothing but that; from other forms of them it may make this one. */
+static enum rw_displacement displacement_of(const struct rel_object *o, const struct rel_section *s, size_t k,
+                                            uint64_t at, const struct x86_insn *in)
+{
+    enum rw_displacement d = RW_DISPLACEMENT_PLAIN;
+    bool is_direct = in->kind == X86_CALL || in->kind == X86_JMP || in->kind == X86_JCC;
+    for (; k < s->rela_count && s->relas[k].r_offset < at + in->len; k++) {
+        uint32_t type = rel_type(&s->relas[k]);
+        if (type != R_X86_64_TPOFF32 && rel_class_of(type) == REL_NAMED)
+            return RW_DISPLACEMENT_UNSURE;
+        if (!is_direct && in->disp_len == 4 && s->relas[k].r_offset == at + in->disp_off)
+            d = rel_code_of_symbol(o, rel_sym(&s->relas[k])) ? RW_DISPLACEMENT_UNSURE : RW_DISPLACEMENT_RELOCATED;
+    }
+    return d;
+}
+
 static bool is_end_of_func(const struct rel_object *o, uint64_t addr)
 {
     uint32_t f = cfg_func_at(o->w.cfg, addr - 1);
@@ -184,6 +201,7 @@ static void judge_insns(struct rel_object *o, struct rel_section *s)
             uint64_t at = cfg_insn_addr(c, i) - s->vaddr;
             o->is_relocated[i] = is_relocated(s, at, cfg_len(c, i), &next);
             o->is_named[i] = o->is_relocated[i] && rel_class_of(rel_type(&s->relas[next])) == REL_NAMED;
+            o->displacements[i] = (uint8_t)displacement_of(o, s, next, at, cfg_shape(c, i));
             if (s->is_moved && !o->is_relocated[i] && !insn_is_clear(o, s, i))
                 rel_refuse(o, s, REWRITE_RELOCATABLE_RELOCATION, at);
         }
@@ -415,8 +433,10 @@ void rel_judge(struct rel_object *o)
     rw_judge(&o->w);
     o->is_relocated = ARENA_ARRAY(o->arena, bool, o->w.cfg->insns.len + 1);
     o->is_named = ARENA_ARRAY(o->arena, bool, o->w.cfg->insns.len + 1);
+    o->displacements = ARENA_ARRAY(o->arena, uint8_t, o->w.cfg->insns.len + 1);
     o->w.is_relocated = o->is_relocated;
     o->w.is_named = o->is_named;
+    o->w.displacements = o->displacements;
     keep_flags(o);
     find_functions(o);
     cut_edges(o);

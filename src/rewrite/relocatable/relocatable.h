@@ -106,6 +106,7 @@ struct rel_object {
     struct rw_instrument instrument;
     struct rewrite_stats rw_stats;
     bool *is_relocated, *is_named;           /* judge: [cfg->insns.len] */
+    uint8_t *displacements;                  /* judge: [cfg->insns.len] */
     bool has_hook[RW_LINK_COUNT];            /* code: it is called */
     uint32_t *section_of_func;               /* judge: [cfg->funcs.len] */
     struct map table_of;                     /* judge: old address of a relocated entry of a jump table -> table */

@@ -5,8 +5,9 @@
  * nothing that the linker may change: relocated numbers, and instructions that it relaxes.
  *
  * A register's value is a root and a number more: what it held where the part began, or what an instruction wrote into
- * it. Copies, and numbers that are added, keep the root. Accesses with the same roots and scale need one word. What
- * vector and mask registers hold, where an address depends on it, is told in front of its instruction.
+ * it. Copies, and numbers that are added, keep the root. Accesses with the same roots and scale need one word. An
+ * access that depends on what an instruction of the part wrote begins a part of its own. What vector and mask registers
+ * hold, where an address depends on it, is told in front of its instruction.
  */
 #include "rewrite/rewrite.h"
 
@@ -19,6 +20,8 @@ struct value {
 struct planner {
     struct rewrite_trace_plan *out;
     struct value regs[X86_GPR_COUNT];
+    unsigned first; /* instruction */
+    bool is_over;   /* an instruction behind the first asks for what its begin does not know */
     uint16_t roots;
     uint16_t used; /* registers that entry words are made of */
     struct group {
@@ -34,7 +37,7 @@ struct planner {
 enum { NO_ROOT = UINT16_MAX };
 enum {
     MAY_BE_SAVED = 1u << X86_RAX | 1u << X86_RCX | 1u << X86_RDX | 1u << X86_RSI | 1u << X86_RDI | 0xfu << X86_R8,
-    REGISTERS_NEEDED = 2
+    REGISTERS_NEEDED = 3
 };
 
 bool rewrite_trace_ends_part(const struct x86_insn *i)
@@ -63,7 +66,7 @@ static void add_word(struct planner *p, struct group *g, uint8_t base, uint8_t i
     (g->is_late ? p->out->late : p->out->entry)[g->word] = w;
 }
 
-/* The group of base + index * scale as they are in front of an instruction; NULL: there is no room. */
+/* The group of base + index * scale as they are in front of an instruction; NULL: there is no room, or is_over. */
 static const struct group *group_of(struct planner *p, uint8_t base, uint8_t index, uint8_t scale, unsigned insn)
 {
     struct value none = {NO_ROOT, 0};
@@ -74,10 +77,12 @@ static const struct group *group_of(struct planner *p, uint8_t base, uint8_t ind
         if (g->base == b.root && g->index == i.root && g->scale == scale)
             return g;
     }
-    if (p->group_count == REWRITE_TRACE_WORDS_MAX)
+    bool has_room = p->group_count < REWRITE_TRACE_WORDS_MAX, is_late = has_room && !is_at_begin(p, b.root, i.root);
+    p->is_over |= insn > p->first && (!has_room || is_late);
+    if (!has_room || p->is_over)
         return NULL;
     struct group *g = &p->groups[p->group_count++];
-    *g = (struct group){b.root, i.root, scale, .is_late = !is_at_begin(p, b.root, i.root)};
+    *g = (struct group){b.root, i.root, scale, .is_late = is_late};
     if (g->is_late) {
         g->plus = b.plus + scale * i.plus;
         add_word(p, g, base, index, insn, false);
@@ -190,6 +195,8 @@ static int16_t add_vector_word(struct planner *p, unsigned insn, enum rewrite_tr
 static void add_number(struct planner *p, struct rewrite_trace_access *x, uint8_t reg, unsigned insn)
 {
     const struct group *g = group_of(p, reg, X86_REG_NONE, 0, insn);
+    if (!g)
+        return;
     x->mask_word = number_of(g);
     x->number_plus = p->regs[reg].plus - g->plus;
 }
@@ -203,6 +210,8 @@ static void add_reach(struct planner *p, const struct x86_detail *d, unsigned in
         return;
     }
     add_access(p, d, insn, &r->access);
+    if (p->is_over)
+        return;
     struct rewrite_trace_access *x = &p->out->accesses[p->out->access_count - 1];
     x->is_reach = true;
     if (r->kind == X86_REACH_BIT || r->kind == X86_REACH_TABLE)
@@ -273,22 +282,43 @@ static void follow(struct planner *p, const struct x86_detail *d)
     }
 }
 
+static void add_insn(struct planner *p, const struct x86_detail *d, unsigned insn)
+{
+    if (can_be_reached(&d->reach))
+        add_reach(p, d, insn);
+    else if (can_be_told(d))
+        add_accesses(p, d, insn);
+    else
+        p->out->untold++;
+}
+
+/* False: the part ends in front of it. */
+static bool add_whole_insn(struct planner *p, const struct x86_detail *d, unsigned insn)
+{
+    struct rewrite_trace_plan *o = p->out;
+    unsigned entries = o->entry_count, lates = o->late_count, accesses = o->access_count, untold = o->untold;
+    add_insn(p, d, insn);
+    if (!p->is_over)
+        return true;
+    o->entry_count = entries;
+    o->late_count = lates;
+    o->access_count = accesses;
+    o->untold = untold;
+    return false;
+}
+
 unsigned rewrite_trace_plan(const struct x86_detail *insns, unsigned first, unsigned count,
                             struct rewrite_trace_plan *out)
 {
-    struct planner p = {.out = out, .roots = ROOTS_NEW};
+    struct planner p = {.out = out, .first = first, .roots = ROOTS_NEW};
     *out = (struct rewrite_trace_plan){.entry_count = 0};
     for (unsigned r = 0; r < X86_GPR_COUNT; r++)
         p.regs[r] = (struct value){(uint16_t)r, 0};
     for (unsigned i = first; i < count; i++) {
         const struct x86_detail *d = &insns[i];
         unsigned accesses = out->access_count;
-        if (can_be_reached(&d->reach))
-            add_reach(&p, d, i);
-        else if (can_be_told(d))
-            add_accesses(&p, d, i);
-        else
-            out->untold++;
+        if (!add_whole_insn(&p, d, i))
+            return i;
         follow(&p, d);
         if (d->insn.props & X86_PROP_REP && (has_name(&d->insn, "cmps") || has_name(&d->insn, "scas")))
             add_rest(&p, i, accesses);

@@ -66,24 +66,38 @@ static void begin(void)
 }
 
 /* As a site does, with the stack pointer where the function's return address is. */
-static void enter_at(const uint64_t *at, uint64_t rbp, uint64_t entrance)
+static void run_site(const uint64_t *at, uint64_t rbp, uint32_t what, uint64_t rdi, uint64_t rax)
 {
+    uint64_t entrance = rw_blob_watched(&runtime);
+    register uint64_t number __asm__("r8") = what;
     __asm__ volatile("lea -264(%%rsp), %%rsp\n\t"
                      "push %%rbp\n\t"
                      "mov %%rsp, %%rbx\n\t"
-                     "mov %1, %%rsp\n\t"
-                     "mov %2, %%rbp\n\t"
+                     "mov %2, %%rsp\n\t"
+                     "mov %3, %%rbp\n\t"
                      "lea -128(%%rsp), %%rsp\n\t"
                      "push %%rax\n\t"
-                     "mov %3, %%eax\n\t"
-                     "call *%0\n\t"
+                     "mov %%r8d, %%eax\n\t"
+                     "call *%1\n\t"
                      "pop %%rax\n\t"
                      "mov %%rbx, %%rsp\n\t"
                      "pop %%rbp\n\t"
                      "lea 264(%%rsp), %%rsp"
-                     :
-                     : "c"(entrance), "S"(at), "D"(rbp), "i"(WIRE_CALL_OPENS)
-                     : "rax", "rbx", "memory", "cc");
+                     : "+a"(rax)
+                     : "c"(entrance), "S"(at), "d"(rbp), "D"(rdi), "r"(number)
+                     : "rbx", "memory", "cc");
+}
+
+static const struct wire_entry *first_entry(void)
+{
+    return (const struct wire_entry *)(uintptr_t)(WIRE_STREAM_VADDR + WIRE_STREAM_RING);
+}
+
+static void begin_chunk(void)
+{
+    struct wire_stream *s = stream();
+    s->start = s->put = WIRE_STREAM_VADDR + WIRE_STREAM_RING;
+    s->limit = s->start + WIRE_CHUNK_BYTES - WIRE_CHUNK_SPARE;
 }
 
 /* What the call told; the path's number, 0 with a copy. */
@@ -91,11 +105,10 @@ static uint32_t told(const uint64_t *at, uint64_t rbp)
 {
     struct wire_stream *s = stream();
     struct wire_call c;
-    s->start = s->put = WIRE_STREAM_VADDR + WIRE_STREAM_RING;
-    s->limit = s->start + WIRE_CHUNK_BYTES - WIRE_CHUNK_SPARE;
+    begin_chunk();
     s->open_count = 0;
-    enter_at(at, rbp, rw_blob_watched(&runtime));
-    const struct wire_entry *e = (const struct wire_entry *)(uintptr_t)(WIRE_STREAM_VADDR + WIRE_STREAM_RING);
+    run_site(at, rbp, WIRE_CALL_OPENS | WIRE_CALL_ARGUMENTS, 0, 0);
+    const struct wire_entry *e = first_entry();
     assert_true(wire_is_event(e) && wire_event_kind(e) == WIRE_EVENT_ENTER);
     assert_int_equal(s->put, s->start + (1 + wire_event_entries(e)) * sizeof *e);
     memcpy(&c, e + 1, sizeof c);
@@ -249,12 +262,144 @@ static void there_is_room_for_so_many(void **ctx)
     assert_true(known <= WIRE_PATH_NODES_MAX && known > WIRE_PATH_NODES_MAX * 9 / 10);
 }
 
+/* ---- what is told of calls by known paths ---- */
+
+enum { FUNCTION = 11, RETURNS = 1u << 31, ONE_ARGUMENT = WIRE_CALL_OPENS | FUNCTION };
+
+static uint64_t place_of(const uint64_t *at) { return (uint64_t)(uintptr_t)at; }
+
+/* The nth event of the chunk: of that kind, with so many entries, which come to `out`. */
+static const struct wire_entry *event(unsigned nth, enum wire_event_kind kind, size_t entries, void *out)
+{
+    const struct wire_entry *e = first_entry(), *end = (const struct wire_entry *)(uintptr_t)stream()->put;
+    for (; nth; nth--)
+        e += 1 + wire_event_entries(e);
+    assert_true(e < end && wire_is_event(e));
+    assert_int_equal(wire_event_kind(e), kind);
+    assert_int_equal(wire_event_entries(e), entries);
+    memcpy(out, e + 1, entries * sizeof *e);
+    return e;
+}
+
+static void begin_with_paths(bool is_alone)
+{
+    const uint64_t one = 5, two = 6;
+    begin();
+    stream()->is_alone = is_alone;
+    stream()->begin = 77;
+    memset(stack, 0, sizeof stack);
+    struct data_path p = path_of(1, 1, &one), q = path_of(2, 1, &two);
+    known_paths_add(paths(), &p);
+    known_paths_add(paths(), &q);
+    begin_chunk();
+}
+
+/* Entrance and return are one event, if nothing comes between. */
+static void what_is_given_is_told_once(void **ctx)
+{
+    struct wire_given_alone alone;
+    struct wire_given given;
+    (void)ctx;
+    begin_with_paths(true);
+    for (unsigned i = 0; i < 3; i++) {
+        top[0] = 5 + i % 2;
+        run_site(top, 0, ONE_ARGUMENT, 100 + i, 0);
+        assert_int_equal(stream()->put, stream()->start + i * 2 * sizeof(struct wire_entry));
+        run_site(top, 0, ONE_ARGUMENT | RETURNS, 0, 4096 + i);
+        const struct wire_entry *e = event(i, WIRE_EVENT_GIVEN, WIRE_GIVEN_ALONE_ENTRIES, &alone);
+        assert_int_equal(e->site, (1 + i % 2) << 16 | FUNCTION);
+        assert_int_equal(alone.address, 4096 + i);
+        assert_int_equal(alone.argument, 100 + i);
+        assert_int_equal(stream()->open_count, 0);
+    }
+    begin_with_paths(false);
+    stream()->is_confined = 0;
+    top[0] = 6;
+    run_site(top, 0, ONE_ARGUMENT, 100, 0);
+    run_site(top, 0, ONE_ARGUMENT | RETURNS, 0, 4096);
+    const struct wire_entry *e = event(0, WIRE_EVENT_GIVEN, WIRE_GIVEN_ENTRIES, &given);
+    assert_int_equal(e->site, 2 << 16 | FUNCTION);
+    assert_int_equal(given.address, 4096);
+    assert_int_equal(given.argument, 100);
+    assert_int_equal(given.stack, place_of(top));
+    assert_int_equal(given.open, 0);
+    assert_true(given.time > 77);
+}
+
+/* What was kept is told in front of what comes between. */
+static void calls_within_calls_are_told_apart(void **ctx)
+{
+    struct wire_short less;
+    struct wire_given given;
+    struct wire_least least;
+    uint64_t *inner = top - 32;
+    (void)ctx;
+    begin_with_paths(true);
+    top[0] = 5;
+    inner[0] = 6;
+    run_site(top, 0, ONE_ARGUMENT, 100, 0);
+    run_site(inner, 0, ONE_ARGUMENT, 200, 0);
+    const struct wire_entry *e = event(0, WIRE_EVENT_ENTER, WIRE_SHORT_ENTRIES, &less);
+    assert_int_equal(e->site, FUNCTION);
+    assert_int_equal(less.argument, 100);
+    assert_int_equal(less.stack, place_of(top));
+    assert_int_equal(less.time, 77);
+    assert_int_equal(less.open, 1ull << WIRE_CALL_PATH_SHIFT);
+    run_site(inner, 0, ONE_ARGUMENT | RETURNS, 0, 4096);
+    e = event(1, WIRE_EVENT_GIVEN, WIRE_GIVEN_ENTRIES, &given);
+    assert_int_equal(e->site, 2 << 16 | FUNCTION);
+    assert_int_equal(given.address, 4096);
+    assert_int_equal(given.argument, 200);
+    assert_int_equal(given.open, place_of(top));
+    assert_int_equal(given.time, 77);
+    run_site(inner, 0, 0, 4096, 0);
+    event(2, WIRE_EVENT_ENTER, WIRE_LEAST_ENTRIES, &least);
+    assert_int_equal(least.argument, 4096);
+    assert_int_equal(least.open, place_of(top));
+    run_site(top, 0, ONE_ARGUMENT | RETURNS, 0, 8192);
+    event(3, WIRE_EVENT_LEAVE, WIRE_SHORT_ENTRIES, &less);
+    assert_int_equal(less.argument, 8192);
+    assert_int_equal(less.open, place_of(top));
+    assert_int_equal(stream()->open_count, 0);
+}
+
+/* A function that goes on as another one, at the same place of the stack; and one that left by an exception. */
+static void what_does_not_return_is_told(void **ctx)
+{
+    struct wire_short less;
+    (void)ctx;
+    begin_with_paths(true);
+    top[0] = 5;
+    run_site(top, 0, ONE_ARGUMENT, 100, 0);
+    run_site(top, 0, ONE_ARGUMENT | WIRE_CALL_JUMPS, 100, 0);
+    run_site(top, 0, ONE_ARGUMENT + 1, 101, 0);
+    run_site(top, 0, (ONE_ARGUMENT + 1) | RETURNS, 0, 4096);
+    const struct wire_entry *e = event(0, WIRE_EVENT_ENTER, WIRE_SHORT_ENTRIES, &less);
+    assert_int_equal(e->site, FUNCTION);
+    e = event(1, WIRE_EVENT_ENTER, WIRE_SHORT_ENTRIES, &less);
+    assert_int_equal(e->site, FUNCTION | WIRE_CALL_JUMPS);
+    e = event(2, WIRE_EVENT_ENTER, WIRE_SHORT_ENTRIES, &less);
+    assert_int_equal(e->site, FUNCTION + 1);
+    assert_int_equal(less.open, 1ull << WIRE_CALL_PATH_SHIFT | place_of(top));
+    event(3, WIRE_EVENT_LEAVE, WIRE_SHORT_ENTRIES, &less);
+    begin_chunk();
+    run_site(top, 0, ONE_ARGUMENT, 100, 0);
+    top[32] = 6;
+    run_site(top + 32, 0, ONE_ARGUMENT, 200, 0);
+    event(0, WIRE_EVENT_ENTER, WIRE_SHORT_ENTRIES, &less);
+    assert_int_equal(less.stack, place_of(top));
+    assert_int_equal(stream()->open_count, 1);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(paths_are_known_again),
         cmocka_unit_test(shorter_paths_stand_for_others_if_they_may),
         cmocka_unit_test(there_is_room_for_so_many),
+        cmocka_unit_test(what_is_given_is_told_once),
+        cmocka_unit_test(calls_within_calls_are_told_apart),
+        cmocka_unit_test(what_does_not_return_is_told),
     };
     return cmocka_run_group_tests(tests, set_up, NULL);
 }

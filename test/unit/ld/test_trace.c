@@ -46,7 +46,9 @@ static struct ld_trace_part parts[BLOCKS] = {
     {.at = LO + 1, .ops = later_ops, .op_count = 2, .entry_count = 1, .late_count = 1, .is_plain = true},
     {.at = LO + 2, .ops = copy_ops, .repeats = &copy_repeat, .op_count = 2, .entry_count = 3}};
 static struct ld_trace_part *const table[BLOCKS] = {&parts[0], &parts[1], &parts[2]};
-static const struct ld_trace_module module = {.above = ABOVE, .parts = table, .lo = LO + ABOVE, .span = BLOCKS};
+static struct ld_trace_known known[LD_TRACE_KNOWN];
+static const struct ld_trace_module module = {
+    .above = ABOVE, .parts = table, .lo = LO + ABOVE, .span = BLOCKS, .known = known};
 
 struct thread {
     struct ld_trace_expand *x;

@@ -108,6 +108,7 @@ static struct row *row_at(uint64_t vaddr)
     return &pages[i];
 }
 
+void places_forget(void) {}
 struct row *places_row(uint64_t vaddr, const void *host, uint64_t *function)
 {
     (void)host;

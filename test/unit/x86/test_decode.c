@@ -247,6 +247,8 @@ static void test_registers(void **state)
     assert_int_equal(i.gpr_read, 3);
     i = decode(BYTES(0x0f, 0xbc, 0xc1)); /* bsf eax,ecx */
     assert_false(x86_kills_gpr(&i, 0));
+    i = decode(BYTES(0xf3, 0x48, 0x0f, 0x1e, 0xc8)); /* rdsspq rax */
+    assert_false(x86_kills_gpr(&i, 0));
     i = decode(BYTES(0x0f, 0xa2)); /* cpuid */
     assert_int_equal(i.gpr_written, 0xf);
     i = decode(BYTES(0x0f, 0x05)); /* syscall */
