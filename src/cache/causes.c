@@ -5,7 +5,7 @@
 #include <assert.h>
 #include <stdlib.h>
 
-enum { LINES_FIRST = 1 << 8, LOG_FIRST = 1 << 10, PLACES_LEFT = 1 << 16 };
+enum { LINES_FIRST = 1 << 8, LOG_FIRST = 1 << 10, PLACES_LEFT = 3000 };
 
 struct causes *causes_new(uint64_t room, bool in_window)
 {
@@ -18,7 +18,8 @@ struct causes *causes_new(uint64_t room, bool in_window)
     k->mask = LOG_FIRST - 1;
     k->log = xmalloc(LOG_FIRST * sizeof *k->log);
     k->live = xmalloc(LOG_FIRST / 64 * sizeof *k->live);
-    k->newest = UINT32_MAX - PLACES_LEFT; /* so that they begin anew in each run that is not short, and in tests */
+    k->newest =
+        CAUSES_PLACE_MAX - PLACES_LEFT; /* so that they begin anew in each run that is not short, and in tests */
     k->oldest = k->newest + 1;
     return k;
 }
@@ -69,7 +70,7 @@ void causes_tidy(struct causes *k)
     assert(room <= UINT32_MAX / 4);
     uint32_t mask = (uint32_t)room - 1, *log = xmalloc(room * sizeof *log);
     uint64_t *live = xmalloc(room / 64 * sizeof *live);
-    bool begins_anew = last + 2 * room >= UINT32_MAX;
+    bool begins_anew = last + 2 * room >= CAUSES_PLACE_MAX;
     if (begins_anew)
         forget_places(k);
     uint32_t newest = begins_anew ? 0 : k->newest, first = newest + 1, at = k->oldest;

@@ -23,6 +23,8 @@ enum note_how {
     NOTE_HOW_BITS = 3
 };
 
+#define CAUSES_PLACE_MAX (UINT32_MAX - 1)
+
 struct causes_line {
     uint32_t place; /* of its last use in the log; before `oldest`: it is not in the shadow */
     uint32_t left;  /* cell << NOTE_HOW_BITS | enum note_how; in a window, of a line that is there, whose reference
@@ -96,7 +98,7 @@ static inline bool causes_use(struct causes *k, uint32_t x, bool enters)
         k->stays[x].used = k->clock;
     if (was_there && k->of[x].place == k->newest)
         return true;
-    if (k->newest - k->oldest == k->mask)
+    if (k->newest - k->oldest == k->mask || k->newest == CAUSES_PLACE_MAX)
         causes_tidy(k);
     uint32_t was = k->of[x].place, place = ++k->newest;
     k->of[x].place = place;
