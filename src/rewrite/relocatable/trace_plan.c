@@ -296,12 +296,12 @@ static void add_insn(struct planner *p, const struct x86_detail *d, unsigned ins
 static bool add_whole_insn(struct planner *p, const struct x86_detail *d, unsigned insn)
 {
     struct rewrite_trace_plan *o = p->out;
-    unsigned entries = o->entry_count, lates = o->late_count, accesses = o->access_count, untold = o->untold;
+    unsigned entries = o->entry_count, late = o->late_count, accesses = o->access_count, untold = o->untold;
     add_insn(p, d, insn);
     if (!p->is_over)
         return true;
     o->entry_count = entries;
-    o->late_count = lates;
+    o->late_count = late;
     o->access_count = accesses;
     o->untold = untold;
     return false;
