@@ -139,6 +139,16 @@ static bool any_side_exit(const struct wire_header *h)
     return false;
 }
 
+/* Of the plan's module `wire`, in all areas. */
+static void add_areas(const struct counters *c, uint32_t wire, uint64_t *sums)
+{
+    const struct wire_header *plan = c->plan;
+    const struct wire_module *w = &plan->modules[wire];
+    uint64_t areas = min_u64(c->header->area_next, plan->area_max);
+    for (uint64_t area = 0; area < areas; area++)
+        add_range(c->file.fd, WIRE_HEADER_BYTES + area * plan->area_bytes + w->offset, w->bytes, sums);
+}
+
 /* Where things are is read from the plan: the program may have written anything into the file, by mistake. */
 void counters_sum(const struct counters *c, const struct launch_program *p, struct launch_result *r)
 {
@@ -148,15 +158,13 @@ void counters_sum(const struct counters *c, const struct launch_program *p, stru
     r->counters_len = p->module_count;
     if (!h)
         return;
-    uint64_t areas = min_u64(h->area_next, plan->area_max);
     bool has_left = any_side_exit(h);
     for (uint32_t i = 0; i < plan->module_count; i++) {
         const struct wire_module *w = &plan->modules[i];
         if (!h->modules[i].loaded)
             continue;
         uint64_t *sums = r->counters[c->module_of[i]] = ARENA_ARRAY(r->arena, uint64_t, w->bytes / 8);
-        for (uint64_t area = 0; area < areas; area++)
-            add_range(c->file.fd, WIRE_HEADER_BYTES + area * plan->area_bytes + w->offset, w->bytes, sums);
+        add_areas(c, i, sums);
         if (has_left)
             r->side_exits[c->module_of[i]] = side_exits_of(h, i, r->arena);
     }
@@ -177,16 +185,14 @@ static void append_more(uint32_t module, const uint64_t *now, uint64_t *before, 
 void counters_since(const struct counters *c, uint64_t **before, launch_executed_vec *out)
 {
     const struct wire_header *h = c->header, *plan = c->plan;
-    uint64_t areas = h ? min_u64(h->area_next, plan->area_max) : 0;
-    for (uint32_t i = 0; areas && i < plan->module_count; i++) {
+    for (uint32_t i = 0; h && i < plan->module_count; i++) {
         const struct wire_module *w = &plan->modules[i];
         if (!h->modules[i].loaded)
             continue;
         uint64_t *now = xmalloc(w->bytes);
         if (!before[i])
             before[i] = xmalloc(w->bytes);
-        for (uint64_t area = 0; area < areas; area++)
-            add_range(c->file.fd, WIRE_HEADER_BYTES + area * plan->area_bytes + w->offset, w->bytes, now);
+        add_areas(c, i, now);
         append_more(c->module_of[i], now, before[i], w->bytes / 8, out);
         free(now);
     }

@@ -396,9 +396,11 @@ void reference_samples_end(struct references *s); /* the program has ended, and 
  * for them as long as there is room. */
 struct reference_queue *reference_queue_new(const struct launch_reference_options *opt);
 void reference_queue_take(struct reference_queue *q, const struct launch_chunk *c);
-void reference_queue_sample(struct reference_queue *q, const struct launch_sample_end *end); /* NULL: one begins */
-void reference_queue_wait(struct reference_queue *q); /* until all of it was taken */
-void reference_queue_free(struct reference_queue *q); /* likewise */
+void reference_queue_begin_sample(struct reference_queue *q);
+void reference_queue_end_sample(struct reference_queue *q, uint64_t references,
+                                launch_executed_vec executed); /* frees */
+void reference_queue_wait(struct reference_queue *q);          /* until all of it was taken */
+void reference_queue_free(struct reference_queue *q);          /* likewise */
 
 /* ---- follow.c ---- */
 

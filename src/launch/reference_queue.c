@@ -148,17 +148,22 @@ void reference_queue_take(struct reference_queue *q, const struct launch_chunk *
     put(q, i);
 }
 
-void reference_queue_sample(struct reference_queue *q, const struct launch_sample_end *end)
+static void put_sample(struct reference_queue *q, bool begins, uint64_t references, launch_executed_vec executed)
 {
     struct item *i = item_new(q, 0);
     i->next = NULL;
     i->chunk = (struct launch_chunk){.entries = NULL};
-    i->begins = !end;
-    i->references = end ? end->references : 0;
-    i->executed = (launch_executed_vec){0};
-    for (size_t k = 0; end && k < end->count; k++)
-        VEC_PUSH(&i->executed, end->executed[k]);
+    i->begins = begins;
+    i->references = references;
+    i->executed = executed;
     put(q, i);
+}
+
+void reference_queue_begin_sample(struct reference_queue *q) { put_sample(q, true, 0, (launch_executed_vec){0}); }
+
+void reference_queue_end_sample(struct reference_queue *q, uint64_t references, launch_executed_vec executed)
+{
+    put_sample(q, false, references, executed);
 }
 
 void reference_queue_wait(struct reference_queue *q)

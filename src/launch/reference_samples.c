@@ -145,8 +145,7 @@ static void put_end(struct references *s)
     struct reference_samples *m = s->samples;
     launch_executed_vec executed = {0};
     counters_since(s->counters, m->counted, &executed);
-    reference_queue_sample(s->queue, &(struct launch_sample_end){m->told - m->told_begin, executed.data, executed.len});
-    VEC_FREE(&executed);
+    reference_queue_end_sample(s->queue, m->told - m->told_begin, executed);
 }
 
 static void hand_over_last(struct references *s)
@@ -167,7 +166,7 @@ static void begin(struct references *s, double now)
     struct reference_samples *m = s->samples;
     hand_over_last(s);
     m->told_begin = told(s);
-    reference_queue_sample(s->queue, NULL);
+    reference_queue_begin_sample(s->queue);
     m->begun++;
     m->period = m->next;
     m->is_on = true;

@@ -2,9 +2,9 @@
  * mtool trace: the references that a program makes, written while it runs in a form that other tools read, or only
  * counted. */
 #include "cache/cache.h"
+#include "cmd/allocations/allocations.h"
+#include "cmd/allocations/detector.h"
 #include "cmd/cmd.h"
-#include "cmd/run/allocations.h"
-#include "cmd/run/detector.h"
 #include "cmd/spy/merge.h"
 #include "launch/launch.h"
 

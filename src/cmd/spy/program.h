@@ -3,7 +3,7 @@
 #ifndef MTOOL_CMD_SPY_PROGRAM_H
 #define MTOOL_CMD_SPY_PROGRAM_H
 
-#include "cmd/run/allocations.h"
+#include "cmd/allocations/allocations.h"
 #include "cmd/run/profile.h"
 #include "cmd/spy/merge.h"
 #include "cmd/spy/traced.h"
@@ -86,6 +86,13 @@ int spied_check_samples(const struct cmd_args *a);
 void spied_plan_samples(struct spied_program *s, const struct launch_result *counted);
 void spied_sample(void *ctx, const struct launch_sample_end *end); /* as launch_reference_options has it */
 void spied_end_samples(struct spied_program *s);                   /* all was handed over */
+/* sample_weights.c */
+struct spied_counts { /* of a module in the counted run, by block and edge */
+    uint64_t *blocks, *edges;
+};
+bool spied_count_module(const struct spied_program *s, size_t module, struct spied_counts *out); /* false: none */
+void spied_counts_free(struct spied_counts *e);
+void spied_weigh_samples(const struct spied_program *s, size_t samples); /* after spy_end */
 /* program.c: of the procedure that has the site; 0: not known. What a variable's address is of; object 0: of none. */
 uint32_t spied_frames(struct spied_program *s, uint32_t site);
 struct spy_whose spied_variable(struct spied_program *s, uint64_t address);

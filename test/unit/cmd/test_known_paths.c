@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Paths to allocators that were put into the tree of an area (cmd/spy/known_paths.c), and the code that programs
- * execute (rt_watched, rt/rt_entry.S), which looks for them there: on random stacks whose paths random rules say. */
-#include "cmd/spy/known_paths.h"
+ * Paths to allocators that were put into the tree of an area (cmd/allocations/known_paths.c), and the code that
+ * programs execute (rt_watched, rt/rt_entry.S), which looks for them there: on random stacks whose paths random rules
+ * say. */
+#include "cmd/allocations/known_paths.h"
 #include "rewrite/impl.h"
 
 #include <setjmp.h>

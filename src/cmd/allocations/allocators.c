@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Allocators of the program's own, as --allocator names them. */
-#include "cmd/run/allocations.h"
+#include "cmd/allocations/allocations.h"
 
 #include <stdlib.h>
 

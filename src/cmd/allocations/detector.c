@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Calls of all functions of a program that is linked statically, as the stream tells them, to those that allocate. */
-#include "cmd/run/detector.h"
+#include "cmd/allocations/detector.h"
 
-#include "cmd/run/allocations.h"
+#include "cmd/allocations/allocations.h"
 #include "data/data.h"
 
 #include <stdlib.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Of mtool trace: which functions allocate, of a program that has no names for them. */
-#ifndef MTOOL_CMD_RUN_DETECTOR_H
-#define MTOOL_CMD_RUN_DETECTOR_H
+#ifndef MTOOL_CMD_ALLOCATIONS_DETECTOR_H
+#define MTOOL_CMD_ALLOCATIONS_DETECTOR_H
 
 #include "launch/launch.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * known_paths: a path's words to nodes of the tree in which the runtime looks while it is written to: a node is whole
  * before it is reached. */
-#include "cmd/spy/known_paths.h"
+#include "cmd/allocations/known_paths.h"
 
 static uint32_t look_for(const struct data_path_word *w)
 {

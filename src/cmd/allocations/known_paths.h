@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Paths to allocators that the host has found out, for the program's threads to know again (wire/stream.h). */
-#ifndef MTOOL_CMD_SPY_KNOWN_PATHS_H
-#define MTOOL_CMD_SPY_KNOWN_PATHS_H
+#ifndef MTOOL_CMD_ALLOCATIONS_KNOWN_PATHS_H
+#define MTOOL_CMD_ALLOCATIONS_KNOWN_PATHS_H
 
 #include "data/data.h"
 #include "wire/stream.h"

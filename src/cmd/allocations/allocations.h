@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  * A program's allocations while it runs, as the stream of its references tells them (REWRITE_REFERENCES), to what
  * src/data knows. */
-#ifndef MTOOL_CMD_RUN_ALLOCATIONS_H
-#define MTOOL_CMD_RUN_ALLOCATIONS_H
+#ifndef MTOOL_CMD_ALLOCATIONS_ALLOCATIONS_H
+#define MTOOL_CMD_ALLOCATIONS_ALLOCATIONS_H
 
 #include "cmd/cmd.h"
 #include "data/data.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Events of the stream to calls of allocators, whose return addresses are those of the originals. */
-#include "cmd/run/allocations.h"
-#include "cmd/spy/known_paths.h"
+#include "cmd/allocations/allocations.h"
+#include "cmd/allocations/known_paths.h"
 
 #include <stdlib.h>
 
