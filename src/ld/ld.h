@@ -95,6 +95,8 @@ extern const struct ld_tool ld_tools[LD_TOOL_COUNT];
 void ld_tools_list(struct strbuf *out);                  /* appends their names, with commas between them */
 const struct ld_tool *ld_tool_named(const char *name);   /* NULL after one line, which names those that there are */
 const struct ld_tool *ld_tool_of_file(const char *path); /* that made the program which wrote it. Likewise */
+const struct ld_tool *
+ld_tool_of_linked(const char *path); /* that a program was linked for, if that writes; else NULL */
 
 /* ---- link.c ---- */
 

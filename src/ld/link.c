@@ -302,7 +302,23 @@ static size_t find_end(const struct job *j)
     return j->line.args.len;
 }
 
-/* Adds words for the linker, at most two, to as many as the line has. False: there is no room for the files. */
+/* Of programs that keep tables: their ends without finalisers (ldrt/leave.h), unless they wrap such calls themselves.
+ */
+static size_t put_wraps(const struct job *j, const char **words, size_t n)
+{
+    enum ld_tool_id tool = j->l->tool->id;
+    for (size_t i = 0; i < j->line.args.len; i++)
+        if (strstr(j->line.args.data[i], "wrap") || (i && strstr(j->line.args.data[i - 1], "wrap")))
+            if (strstr(j->line.args.data[i], "_exit") || strstr(j->line.args.data[i], "_Exit"))
+                return n;
+    if (tool == LD_TOOL_GPROF || tool == LD_TOOL_CLOCKS) {
+        words[n++] = "--wrap=_exit";
+        words[n++] = "--wrap=_Exit";
+    }
+    return n;
+}
+
+/* Adds words for the linker, at most four, to as many as the line has. False: there is no room for the files. */
 static bool put_runtime(struct job *j, const char **words)
 {
     size_t n = j->line.args.len, end = find_end(j);
@@ -311,6 +327,7 @@ static bool put_runtime(struct job *j, const char **words)
         memmove(words + end + 1, words + end, (n++ - end) * sizeof *words);
         words[end] = tool;
     }
+    n = put_wraps(j, words, n);
     words[n] = counts; /* its page of counters is the last */
     return counts && (tool || !j->l->tool->runtime);
 }
@@ -320,7 +337,7 @@ static bool put_runtime(struct job *j, const char **words)
 /* The words that the linker is run with; NULL if there is no room for the copies. */
 static const char **make_line(struct job *j)
 {
-    const char **argv = ARENA_ARRAY(j->arena, const char *, j->line.args.len + 4);
+    const char **argv = ARENA_ARRAY(j->arena, const char *, j->line.args.len + 6);
     argv[0] = j->l->linker;
     memcpy(argv + 1, j->line.args.data, j->line.args.len * sizeof *argv);
     for (size_t i = 0; i < j->inputs.len; i++) {
