@@ -80,7 +80,7 @@ void plain_hand_over(struct cache *c, struct plain *p)
 {
     for (unsigned thread = 0; thread < CACHE_THREADS_MAX; thread++) {
         const struct plain_bank *from = p->banks[thread];
-        for (unsigned at = 0; from && at < (from == p->first ? p->level_count : p->own); at++)
+        for (unsigned at = 0; from && at < (from == p->home ? p->level_count : p->own); at++)
             hand_over_level(p, from, at, c->levels[p->at[at]].banks[thread]);
     }
     if (p->curve)

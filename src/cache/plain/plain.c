@@ -34,7 +34,7 @@ static struct visit visit_of(const struct reference *r)
 /* Functions with `several` are made twice, for one thread and for more. Whose bank has the level: */
 INLINED struct plain_bank *bank_of(const struct plain *p, const struct reference *r, unsigned at, bool several)
 {
-    return several && at < p->own ? r->bank : p->first;
+    return several && at < p->own ? r->bank : p->home;
 }
 
 /* ---- ways ---- */
@@ -89,7 +89,7 @@ INLINED void evict(struct cache *c, struct plain *p, unsigned at, uint32_t numbe
     c->levels[p->at[at]].counts.write_backs += is_dirty;
     if (!several || at >= p->own)
         return;
-    if (is_dirty && !further && b != p->first)
+    if (is_dirty && !further && b != p->home)
         plain_soil_shared(p, number);
     if (c->coherence && coherence_watches(c->coherence, numbers_line(&p->numbers, number) << p->shift))
         coherence_forget(c, (int)p->at[at], r->ref->thread, numbers_line(&p->numbers, number));
@@ -151,22 +151,17 @@ INLINED void count_miss(struct cache *c, const struct plain *p, unsigned at, uin
     l->counts.causes[r->kind][cause]++;
 }
 
-/* Whether the level has the line. *in_shadow: its shadow has. */
-INLINED bool reach(struct cache *c, struct plain *p, unsigned at, uint32_t number, struct reference *r, bool *in_shadow,
+/* A further level is asked for the line. Whether its shadow has it. */
+INLINED bool reach(struct cache *c, const struct plain *p, unsigned at, uint32_t number, struct reference *r,
                    bool several)
 {
     struct level *l = &c->levels[p->at[at]];
-    struct plain_bank *b = bank_of(p, r, at, several);
     bool counts = !(r->reached >> at & 1);
-    *in_shadow = shadow_use(&b->levels[at].shadow, number);
     r->reached |= 1u << at;
     l->counts.references[r->kind] += counts;
     if (counts)
         tally_count_reference(&l->tally, r->cell);
-    if (!(b->of[number].here >> at & 1))
-        return false;
-    touch(&b->levels[at], r->line, b->of[number].way[at]);
-    return true;
+    return shadow_use(&bank_of(p, r, at, several)->levels[at].shadow, number);
 }
 
 /* The miss leaves what each thread has of its own. */
@@ -176,19 +171,33 @@ static void fetch(struct cache *c, const struct plain *p, const struct reference
     coherence_fetch(c, r->line << p->shift, &v);
 }
 
+/* How many levels lack the line, the nearest first. */
+INLINED unsigned lacking(const struct plain *p, uint32_t number, const struct reference *r, bool several)
+{
+    unsigned here = p->home->of[number].here;
+    if (several && r->bank != p->home)
+        here = (here >> p->own << p->own) | r->bank->of[number].here;
+    return here ? (unsigned)__builtin_ctz(here) : p->level_count;
+}
+
 /* The nearest level lacks the line. */
 INLINED void miss(struct cache *c, struct plain *p, uint32_t number, bool in_shadow, struct reference *r, bool several)
 {
     struct coming to[PLAIN_LEVELS_MAX];
-    unsigned at = 0;
-    do {
+    unsigned lack = lacking(p, number, r, several);
+    for (unsigned at = 0; at < lack; at++)
         to[at] = find_room(p, at, r, several);
+    for (unsigned at = 0; at < lack; at++) {
         count_miss(c, p, at, number, in_shadow, r, several);
         if (several && c->coherence && at + 1 == p->own)
             fetch(c, p, r);
-    } while (++at < p->level_count && !reach(c, p, at, number, r, &in_shadow, several));
-    while (at-- > 0)
-        bring_in(c, p, at, number, r, &to[at], several);
+        if (at + 1 < p->level_count)
+            in_shadow = reach(c, p, at + 1, number, r, several);
+    }
+    if (lack < p->level_count)
+        touch(&bank_of(p, r, lack, several)->levels[lack], r->line, bank_of(p, r, lack, several)->of[number].way[lack]);
+    while (lack-- > 0)
+        bring_in(c, p, lack, number, r, &to[lack], several);
 }
 
 static void miss_alone(struct cache *c, struct plain *p, uint32_t number, bool in_shadow, struct reference *r)
@@ -209,7 +218,7 @@ static void place_stacks(struct plain *p, struct plain_bank *b)
     for (unsigned i = 0; i < p->level_count; i++)
         if (b->levels[i].used)
             shadow_place_in(&b->levels[i].shadow, &b->of->at[i], PLAIN_LINE_SPREAD, b->cap);
-    if (b == p->first && !p->is_several)
+    if (b == p->home && !p->is_several)
         stack_place_in(&p->stack, &b->of->at[0], PLAIN_LINE_SPREAD);
 }
 
@@ -222,9 +231,9 @@ static void copy_sparse(char *to, const char *from, size_t bytes)
             memcpy(to + at, from + at, SPARSE_BYTES);
 }
 
-static void make_room(struct plain *p, struct plain_bank *b, uint32_t number)
+void plain_make_room(struct plain *p, struct plain_bank *b, uint32_t number)
 {
-    bool is_sparse = b != p->first;
+    bool is_sparse = b != p->home;
     uint32_t cap = (uint32_t)max_u64(b->cap, LINES_FIRST);
     while (cap <= number)
         cap *= 2;
@@ -244,10 +253,10 @@ static void make_room(struct plain *p, struct plain_bank *b, uint32_t number)
 INLINED uint32_t number_of(struct plain *p, struct plain_bank *b, uint64_t line, bool several)
 {
     uint32_t number = numbers_of(&p->numbers, line);
-    if (number >= p->first->cap)
-        make_room(p, p->first, number);
+    if (number >= p->home->cap)
+        plain_make_room(p, p->home, number);
     if (several && number >= b->cap)
-        make_room(p, b, number);
+        plain_make_room(p, b, number);
     return number;
 }
 
@@ -270,7 +279,7 @@ INLINED unsigned use(struct cache *c, struct plain *p, uint32_t x, struct refere
 /* CACHE_USE: of a line that is not there its place in the order of use would be one more than the levels have. */
 INLINED void use_only(struct plain *p, struct plain_bank *of_thread, uint32_t x, uint64_t line, bool several)
 {
-    struct plain_bank *b = several ? of_thread : p->first;
+    struct plain_bank *b = several ? of_thread : p->home;
     if (several && p->curve)
         stack_use(&p->curve->stack, x);
     if (!(b->of[x].here & 1))
@@ -336,7 +345,7 @@ INLINED void fetch_further(const struct cache *c, const struct plain *p, const s
     if (here & 1)
         return;
     for (unsigned at = 1; !(here & 1) && at < p->level_count; at++, here >>= 1) {
-        const struct plain_level *l = &(several && at < p->own ? b : p->first)->levels[at];
+        const struct plain_level *l = &(several && at < p->own ? b : p->home)->levels[at];
         uint64_t first = plain_set(l, line) * l->row;
         __builtin_prefetch(&l->used[first], 1);
         __builtin_prefetch(&l->lines[first], 1);
@@ -350,8 +359,8 @@ INLINED void fetch_line(const struct plain *p, const struct plain_bank *b, uint3
     __builtin_prefetch(&b->of[number], 1);
     if (!several)
         return;
-    if (b != p->first)
-        __builtin_prefetch(&p->first->of[number], 1);
+    if (b != p->home)
+        __builtin_prefetch(&p->home->of[number], 1);
     if (p->curve && number < p->curve->stack.cap)
         __builtin_prefetch(&p->curve->stack.of[number], 1);
 }
@@ -364,22 +373,22 @@ INLINED void run_far(struct cache *c, struct plain *p, const struct cache_ref *r
     for (size_t i = 0; i < count + 2 * AHEAD; i++) {
         size_t next = i - AHEAD, now = next - AHEAD;
         if (i < count) {
-            struct plain_bank *b = several ? p->banks[refs[i].thread] : p->first;
+            struct plain_bank *b = several ? p->banks[refs[i].thread] : p->home;
             numbers[i] = refs[i].kind == CACHE_FETCH ? 0 : number_of(p, b, refs[i].address >> p->shift, several);
             fetch_line(p, b, numbers[i], several);
         }
         if (next < count)
-            fetch_further(c, p, several ? p->banks[refs[next].thread] : p->first, numbers[next],
+            fetch_further(c, p, several ? p->banks[refs[next].thread] : p->home, numbers[next],
                           refs[next].address >> p->shift, several);
         if (now < count && numbers[now])
-            run_one(c, p, several ? p->banks[refs[now].thread] : p->first, numbers[now], &refs[now], several);
+            run_one(c, p, several ? p->banks[refs[now].thread] : p->home, numbers[now], &refs[now], several);
     }
 }
 
 INLINED void run_near(struct cache *c, struct plain *p, const struct cache_ref *refs, size_t count, bool several)
 {
     for (const struct cache_ref *r = refs; r < refs + count; r++) {
-        struct plain_bank *b = several ? p->banks[r->thread] : p->first;
+        struct plain_bank *b = several ? p->banks[r->thread] : p->home;
         if (r->kind != CACHE_FETCH)
             run_one(c, p, b, number_of(p, b, r->address >> p->shift, several), r, several);
     }
@@ -453,10 +462,10 @@ static bool add_thread(struct cache *c, struct plain *p, unsigned thread)
     if (p->banks[thread])
         return false; /* it is something else */
     if (!p->has_begun) {
-        p->first = p->banks[thread] = bank_new(c, p, p->level_count);
+        p->home = p->banks[thread] = bank_new(c, p, p->level_count);
         p->thread = thread;
         p->has_begun = true;
-        make_room(p, p->first, 0);
+        plain_make_room(p, p->home, 0);
         return true;
     }
     if (!plain_takes_threads(c, p))
@@ -464,7 +473,7 @@ static bool add_thread(struct cache *c, struct plain *p, unsigned thread)
     if (!p->is_several)
         plain_begin_several(c, p);
     p->banks[thread] = bank_new(c, p, p->own);
-    make_room(p, p->banks[thread], 0);
+    plain_make_room(p, p->banks[thread], 0);
     return true;
 }
 
@@ -476,6 +485,8 @@ size_t plain_run(struct cache *c, struct plain *p, const struct cache_ref *refs,
         now = run_known(c, p, refs + n, min_u64(count - n, PART));
         if (!now && !add_thread(c, p, refs[n].thread))
             break;
+        if (p->is_several && now)
+            plain_vote(p, refs[n].thread);
         (p->is_several ? run_several : run_alone)(c, p, refs + n, now);
         p->is_far = now ? (misses_of(c, p) - before) * FAR_SHARE > now : p->is_far;
         n += now;

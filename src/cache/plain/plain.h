@@ -12,7 +12,8 @@
  * miss-ratio curve needs too.
  *
  * From the second thread on (threads.c) each has a bank: its private levels, and what is known of lines there. Shared
- * levels are the first thread's bank's. What threads take from each other is coherence.c's, as of other levels.
+ * levels are in the bank of the thread that makes most references, so that one look-up serves all levels of it. What
+ * threads take from each other is coherence.c's, as of other levels.
  */
 #ifndef MTOOL_CACHE_PLAIN_H
 #define MTOOL_CACHE_PLAIN_H
@@ -41,16 +42,18 @@ struct plain_level {
 };
 
 struct plain_bank {                              /* of a thread */
-    struct plain_level levels[PLAIN_LEVELS_MAX]; /* the first `own` of the plain levels; of the first thread all */
+    struct plain_level levels[PLAIN_LEVELS_MAX]; /* the first `own` of the plain levels; of plain.home all */
     struct plain_line *of;                       /* [cap] by number, in `memory` */
     void *memory;
     uint32_t cap;
 };
 
 struct plain {
-    unsigned at[PLAIN_LEVELS_MAX]; /* levels that data reach, among the cache's */
-    unsigned level_count, own;     /* own: those that each thread has for itself, the first ones */
-    struct plain_bank *first, *banks[CACHE_THREADS_MAX]; /* of the first thread; by thread; NULL: it was not seen */
+    unsigned at[PLAIN_LEVELS_MAX];               /* levels that data reach, among the cache's */
+    unsigned level_count, own;                   /* own: those that each thread has for itself, the first ones */
+    struct plain_bank *banks[CACHE_THREADS_MAX]; /* by thread; NULL: it was not seen */
+    struct plain_bank *home;                     /* where shared levels are */
+    unsigned most, votes, enough; /* the thread that most parts of the stream begin with; votes for it; to move there */
     struct numbers numbers;
     struct stack stack;                      /* as long as there is one thread */
     unsigned shadow_size;                    /* of the stack's: the nearest level's shadow */
@@ -72,6 +75,7 @@ void plain_free(struct plain *p);
 bool plain_carry(struct plain *p, const struct cache *c, struct cache_curve *k);
 /* Returns how many of them are plain. */
 size_t plain_run(struct cache *c, struct plain *p, const struct cache_ref *refs, size_t count);
+void plain_make_room(struct plain *p, struct plain_bank *b, uint32_t number); /* for lines up to that, anew */
 /* over.c: what the levels hold goes to the banks of its threads, and the curve's order to the curve. */
 void plain_hand_over(struct cache *c, struct plain *p);
 
@@ -79,6 +83,8 @@ void plain_hand_over(struct cache *c, struct plain *p);
 
 bool plain_takes_threads(const struct cache *c, const struct plain *p); /* several */
 void plain_begin_several(struct cache *c, struct plain *p);             /* before the second one's first reference */
+/* A part of the stream begins with it: if most do, home is its bank. */
+void plain_vote(struct plain *p, unsigned thread);
 /* For coherence.c, which knows levels by their numbers among the cache's: as what it does to banks. Of a level that is
  * not one of data nothing is there. */
 bool plain_take(struct cache *c, int at, unsigned thread, uint64_t line, uint32_t by, lines_entry *dirty);
@@ -87,7 +93,7 @@ bool plain_clean(const struct cache *c, int at, unsigned thread, uint64_t line);
 void plain_write_back(const struct cache *c, uint64_t line);
 static inline void plain_soil_shared(const struct plain *p, uint32_t number)
 {
-    struct plain_line *n = &p->first->of[number];
+    struct plain_line *n = &p->home->of[number];
     unsigned shared = n->here >> p->own << p->own;
     n->dirty = (uint8_t)(n->dirty | (shared & -shared));
 }

@@ -22,10 +22,10 @@ static void part_stack(struct plain *p)
     for (size_t i = 0; p->curve && i < held; i++)
         stack_use(&p->curve->stack, of[i]);
     held = stack_lines(&p->stack, p->stack.oldest[p->shadow_size], of);
-    for (uint32_t x = 0; x < p->first->cap; x++)
-        p->first->of[x].at[0] = 0;
+    for (uint32_t x = 0; x < p->home->cap; x++)
+        p->home->of[x].at[0] = 0;
     for (size_t i = 0; i < held; i++)
-        shadow_use(&p->first->levels[0].shadow, of[i]);
+        shadow_use(&p->home->levels[0].shadow, of[i]);
     free(of);
     stack_fini(&p->stack);
     memset(&p->stack, 0, sizeof p->stack);
@@ -40,14 +40,60 @@ void plain_begin_several(struct cache *c, struct plain *p)
     p->is_several = true;
 }
 
+static void move_line(struct plain_line *to, struct plain_line *from, unsigned own, unsigned count)
+{
+    unsigned shared = (1u << count) - (1u << own);
+    for (unsigned at = own; at < count; at++) {
+        to->at[at] = from->at[at];
+        to->left[at] = from->left[at];
+        to->way[at] = from->way[at];
+        from->at[at] = from->left[at] = 0;
+    }
+    to->here = (uint8_t)(to->here | (from->here & shared));
+    to->dirty = (uint8_t)(to->dirty | (from->dirty & shared));
+    from->here = (uint8_t)(from->here & ~shared);
+    from->dirty = (uint8_t)(from->dirty & ~shared);
+}
+
+static void move_home(struct plain *p, struct plain_bank *to)
+{
+    struct plain_bank *from = p->home;
+    p->home = to;
+    plain_make_room(p, to, (uint32_t)max_u64(from->cap, to->cap) - 1);
+    for (uint32_t x = 0; x < from->cap; x++)
+        move_line(&to->of[x], &from->of[x], p->own, p->level_count);
+    for (unsigned at = p->own; at < p->level_count; at++) {
+        to->levels[at] = from->levels[at];
+        from->levels[at] = (struct plain_level){.used = NULL};
+        shadow_place_in(&to->levels[at].shadow, &to->of->at[at], PLAIN_LINE_SPREAD, to->cap);
+    }
+}
+
+/* The majority keeps its votes (Boyer and Moore 1981). It takes twice as many each time. */
+void plain_vote(struct plain *p, unsigned thread)
+{
+    if (p->most == thread) {
+        p->votes++;
+    } else if (p->votes) {
+        p->votes--;
+    } else {
+        p->most = thread;
+        p->votes = 1;
+    }
+    if (p->banks[p->most] == p->home || p->votes <= p->enough)
+        return;
+    p->enough = 2 * p->votes;
+    move_home(p, p->banks[p->most]);
+}
+
 void plain_each_own(const struct plain *p, void (*take)(void *ctx, uint64_t line), void *ctx)
 {
-    for (uint32_t x = NUMBERS_PAGE; x < min_u64(p->numbers.count, p->first->cap); x++) {
-        const struct plain_line *n = &p->first->of[x];
+    for (uint32_t x = NUMBERS_PAGE; x < min_u64(p->numbers.count, p->home->cap); x++) {
+        const struct plain_line *n = &p->home->of[x];
         bool has = n->here & ((1u << p->own) - 1);
         has |= n->at[0] && n->at[0] >= p->stack.oldest[p->shadow_size];
         for (unsigned at = 1; at < p->own; at++)
-            has |= shadow_holds(&p->first->levels[at].shadow, x);
+            has |= shadow_holds(&p->home->levels[at].shadow, x);
         if (has)
             take(ctx, numbers_line(&p->numbers, x));
     }
@@ -116,6 +162,6 @@ void plain_write_back(const struct cache *c, uint64_t line)
 {
     struct plain *p = c->plain;
     uint32_t number = numbers_of(&p->numbers, line);
-    if (number < p->first->cap)
+    if (number < p->home->cap)
         plain_soil_shared(p, number);
 }
