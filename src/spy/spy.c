@@ -358,6 +358,8 @@ uint64_t spy_window_count(const struct spy *s, uint64_t *references)
 void spy_end(struct spy *s)
 {
     spy_settle(s);
+    if (s->second)
+        witness_settle(s->second);
     feed_end(s->feed);
 }
 
