@@ -120,7 +120,9 @@ struct rw_arc {
     uint8_t kind;
     uint16_t weight; /* larger: more often passed */
 };
-enum { RW_WEIGHT_FEEDBACK = 2048, RW_WEIGHT_FORCED = 4095 }; /* guessed ones are below LEARNT */
+enum { RW_WEIGHT_FEEDBACK = 2048, RW_WEIGHT_FORCED = 4095 }; /* guessed ones are below FEEDBACK */
+/* What stands for a counter's number until all are chosen. Cold: an earlier run never came there. */
+enum { RW_COUNTER_HOT = ID_NONE - 1, RW_COUNTER_COLD = ID_NONE - 2 };
 struct rw_arcs {
     struct rw_arc *data;
     size_t len, cap;
