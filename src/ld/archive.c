@@ -218,32 +218,43 @@ static void put_number(struct strbuf *out, uint64_t v)
 /* Name, date, owner, group and mode; the length is put in. */
 static const char index_header[HEADER + 1] = "/SYM64/         0           0     0     0       0         `\n";
 
+static bool is_written(const struct ld_archive *ar, size_t symbol)
+{
+    return !ar->members.data[ar->symbols.data[symbol].member].is_dropped;
+}
+
 /* Offsets of 8 bytes in the index, whatever the size. */
 void ld_archive_write(const struct ld_archive *ar, struct strbuf *out)
 {
-    size_t index = 8 * (ar->symbols.len + 1), at;
+    size_t index = 8, count = 0, at;
     for (size_t i = 0; i < ar->symbols.len; i++)
-        index += strlen(ar->symbols.data[i].name) + 1;
+        if (is_written(ar, i))
+            index += 8 + strlen(ar->symbols.data[i].name) + 1, count++;
     uint64_t *where = xmalloc((ar->members.len + 1) * sizeof *where);
     at = SARMAG + HEADER + ALIGN_UP(index, 2) + ALIGN_UP(ar->names_len, 2);
     for (size_t i = 0; i < ar->members.len; i++) {
         where[i] = at;
-        at += HEADER + ALIGN_UP(len_now(&ar->members.data[i]), 2);
+        if (!ar->members.data[i].is_dropped)
+            at += HEADER + ALIGN_UP(len_now(&ar->members.data[i]), 2);
     }
     str_reserve(out, at + 1);
     str_puts(out, ARMAG);
     put_header(out, index_header, index);
-    put_number(out, ar->symbols.len);
+    put_number(out, count);
     for (size_t i = 0; i < ar->symbols.len; i++)
-        put_number(out, where[ar->symbols.data[i].member]);
+        if (is_written(ar, i))
+            put_number(out, where[ar->symbols.data[i].member]);
     for (size_t i = 0; i < ar->symbols.len; i++)
-        str_put(out, ar->symbols.data[i].name, strlen(ar->symbols.data[i].name) + 1);
+        if (is_written(ar, i))
+            str_put(out, ar->symbols.data[i].name, strlen(ar->symbols.data[i].name) + 1);
     put_padding(out);
     if (ar->names)
         str_put(out, ar->names, ar->names_len);
     put_padding(out);
     for (size_t i = 0; i < ar->members.len; i++) {
         const struct ld_member *m = &ar->members.data[i];
+        if (m->is_dropped)
+            continue;
         put_header(out, m->header, len_now(m));
         str_put(out, m->instead ? m->instead : m->data, len_now(m));
         put_padding(out);

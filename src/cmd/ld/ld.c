@@ -49,6 +49,34 @@ static const char *temporary(void)
     return t && *t ? t : "/tmp";
 }
 
+/* ---- a step of a build ---- */
+
+/* The words of a shell that call this command for one, with the same options. */
+static const char *step_words(const struct cmd_args *a)
+{
+    struct strbuf out = {0};
+    str_put_quoted(&out, file_real_path(a->arena, "/proc/self/exe"));
+    str_puts(&out, " ld --quiet --tool ");
+    str_put_quoted(&out, tool_name(a));
+    if (a->leaves)
+        str_puts(&out, " --leaves");
+    if (a->sample_short)
+        str_puts(&out, " --sample-short");
+    if (a->private_memory)
+        str_puts(&out, " --private-memory");
+    if (a->counted) {
+        str_puts(&out, " --counts ");
+        str_put_quoted(&out, a->counted);
+    }
+    if (a->machine) {
+        str_puts(&out, " --machine ");
+        str_put_quoted(&out, a->machine);
+    }
+    const char *words = arena_strndup(a->arena, out.data, out.len);
+    str_free(&out);
+    return words;
+}
+
 /* ---- how often variables are used ---- */
 
 /* Of the counted program at PATH and what it wrote. 0, or -1 after one line. */
@@ -115,6 +143,7 @@ static int link_once(const struct cmd_args *a, const char *build)
                         .linker = a->link,
                         .args = a->rest + 1,
                         .folder = folder,
+                        .self = step_words(a),
                         .all_blocks = a->leaves,
                         .samples_short = a->sample_short,
                         .is_private = a->private_memory};
@@ -269,37 +298,11 @@ static const char *find_linker(const struct cmd_args *a, const char *name)
     return NULL;
 }
 
-static void put_quoted(struct strbuf *out, const char *word)
-{
-    str_puts(out, "'");
-    for (; *word; word++)
-        str_puts(out, *word == '\'' ? "'\\''" : (char[]){*word, 0});
-    str_puts(out, "'");
-}
-
 static int put_script(const struct cmd_args *a, const char *folder, const char *name, const char *real)
 {
     struct strbuf out = {0};
-    str_puts(&out, "#!/bin/sh\nexec ");
-    put_quoted(&out, file_real_path(a->arena, "/proc/self/exe"));
-    str_puts(&out, " ld --quiet --tool ");
-    put_quoted(&out, tool_name(a));
-    if (a->leaves)
-        str_puts(&out, " --leaves");
-    if (a->sample_short)
-        str_puts(&out, " --sample-short");
-    if (a->private_memory)
-        str_puts(&out, " --private-memory");
-    if (a->counted) {
-        str_puts(&out, " --counts ");
-        put_quoted(&out, a->counted);
-    }
-    if (a->machine) {
-        str_puts(&out, " --machine ");
-        put_quoted(&out, a->machine);
-    }
-    str_puts(&out, " --link ");
-    put_quoted(&out, real);
+    str_printf(&out, "#!/bin/sh\nexec %s --link ", step_words(a));
+    str_put_quoted(&out, real);
     str_printf(&out, " -- %s \"$@\"\n", name);
     int rc = file_write_whole(arena_printf(a->arena, "%s/bin/%s", folder, name), out.data, out.len, 0700);
     str_free(&out);
