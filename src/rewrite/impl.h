@@ -448,7 +448,8 @@ uint64_t rw_blob_forget_lines(const struct rw *w);
 /* A reference to a line, where several of each place are kept or there are threads. */
 enum rw_line {
     RW_LINE_MAY_PASS, /* told but if the runtime says not, by ZF */
-    RW_LINE_TOLD      /* told */
+    RW_LINE_TOLD,     /* told */
+    RW_LINE_BOTH      /* of this line and the next: as RW_LINE_MAY_PASS */
 };
 uint64_t rw_blob_line(const struct rw *w, enum rw_line how, bool is_store);
 uint64_t rw_blob_lines_reach(const struct rw *w);
