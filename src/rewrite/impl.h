@@ -433,11 +433,10 @@ uint64_t rw_blob_forked(const struct rw *w);
 uint64_t rw_blob_catch(const struct rw *w);
 uint64_t rw_blob_chunk_full(const struct rw *w);
 uint64_t rw_blob_forget_lines(const struct rw *w);
-/* A reference to a line, among threads. */
+/* A reference to a line, where several of each place are kept or there are threads. */
 enum rw_line {
     RW_LINE_MAY_PASS, /* told but if the runtime says not, by ZF */
-    RW_LINE_TOLD,     /* told */
-    RW_LINE_NEXT      /* likewise: its second line */
+    RW_LINE_TOLD      /* told */
 };
 uint64_t rw_blob_line(const struct rw *w, enum rw_line how, bool is_store);
 uint64_t rw_blob_lines_reach(const struct rw *w);

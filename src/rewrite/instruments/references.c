@@ -394,7 +394,8 @@ static void forget(struct rw *w)
 
 static uint32_t runtime(const struct rw *w)
 {
-    return RW_RUNTIME_STREAM | (w->opt->filter_threads ? RW_RUNTIME_LINES : 0);
+    return RW_RUNTIME_STREAM | (w->opt->filter_threads ? RW_RUNTIME_LINES : 0) |
+           (uint32_t)w->opt->filter_lines << RW_RUNTIME_LAST_SHIFT;
 }
 
 const struct rw_instrument rw_reference_sites = {
