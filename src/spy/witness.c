@@ -69,14 +69,15 @@ static void share(struct witness *w, uint32_t *state, unsigned thread, bool writ
 void witness_settle(struct witness *w)
 {
     uint32_t *states[WITNESS_PENDING];
-    for (size_t i = 0; i < w->pending_count; i++) {
+    const size_t count = w->pending_count;
+    for (size_t i = 0; i < count; i++) {
         states[i] = state_of(w, &w->pending[i]);
         __builtin_prefetch(states[i], 1);
     }
-    for (size_t i = 0; i < w->pending_count; i++)
+    for (size_t i = 0; i < count; i++)
         if (*states[i] > WITNESS_THREADS)
             __builtin_prefetch(&w->lines.data[*states[i] - WITNESS_THREADS - 1], 1);
-    for (size_t i = 0; i < w->pending_count; i++) {
+    for (size_t i = 0; i < count; i++) {
         const struct witness_ref *r = &w->pending[i];
         if (*states[i] != r->thread + 1u)
             share(w, states[i], r->thread, r->writes);

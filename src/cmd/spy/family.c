@@ -147,9 +147,7 @@ static void note_fork(struct family *f, struct spied_program *s, const struct la
 void family_take(struct family *f, const struct launch_chunk *c)
 {
     struct spied_program *s = member_of(f, c);
-    merge_add(s->merge, c);
-    if (s->second_merge)
-        merge_add(s->second_merge, c);
+    merge_add_both(s->merge, s->second_merge, c);
     if (c->loads)
         spied_see_file(s, c);
     if (c->forks)

@@ -4,17 +4,26 @@
  * evenly spread. */
 #include "cmd/spy/merge.h"
 
+#include <assert.h>
 #include <math.h>
 #include <stdlib.h>
 
 enum { HELD_MAX = 1 << 18, LEAST_HELD = 256, GONE_MAX = 1024 }; /* entries that took time, of a chunk so many; chunks */
 enum { PACE_ENTRIES = 1024 };                                   /* shorter chunks tell no pace */
 
+struct looked { /* a chunk, for all merges that hold it */
+    unsigned uses;
+    size_t made; /* entries that took time: what belongs to an event counts as little as it does where times are told */
+    VEC(uint32_t) timed;        /* those that may tell a time, by their places */
+    struct wire_entry *entries; /* NULL: not copied yet */
+};
 struct held {
     struct launch_chunk chunk;
-    struct wire_entry *entries;
+    struct looked *of;
+    const struct wire_entry *entries;
     size_t weight;         /* of all that is held; copies of stacks, which fill chunks in no time, weigh nothing */
     size_t next;           /* entry */
+    size_t next_timed;     /* of of->timed, the first that may be behind `to` */
     size_t from, to;       /* entries of known time around it, of one with more behind it the last of these; `to` may
                               be their number, for the chunk's end */
     uint64_t since, until; /* these times */
@@ -106,10 +115,12 @@ static void set_step(struct held *h)
 /* Up to the next entry of known time behind `from`; times that cannot be are passed over. */
 static void look_ahead(struct held *h)
 {
-    h->from = after(h, h->to) - 1;
+    size_t least = after(h, h->to);
+    h->from = least - 1;
     h->since = h->resumes;
-    for (h->to = after(h, h->to); h->to < h->chunk.count; h->to = after(h, h->to)) {
-        if (!wire_is_event(&h->entries[h->to]))
+    while (h->next_timed < h->of->timed.len) {
+        h->to = h->of->timed.data[h->next_timed++];
+        if (h->to < least)
             continue;
         struct wire_pause times = times_of(h, h->to);
         h->until = times.from;
@@ -119,6 +130,7 @@ static void look_ahead(struct held *h)
             return;
         }
     }
+    h->to = h->chunk.count;
     h->until = h->resumes = max_u64(h->chunk.end, h->since);
     set_step(h);
 }
@@ -152,10 +164,19 @@ static void advance(struct held *h, size_t least)
         look_ahead(h);
 }
 
+static void let_go(struct looked *l)
+{
+    if (--l->uses)
+        return;
+    VEC_FREE(&l->timed);
+    free(l->entries);
+    free(l);
+}
+
 static void drop_head(struct merge *m, struct queue *q)
 {
     m->held -= q->held.data[q->first].weight;
-    free(q->held.data[q->first++].entries);
+    let_go(q->held.data[q->first++].of);
     if (q->first < q->held.len && q->first < GONE_MAX)
         return;
     q->held.len -= q->first;
@@ -209,13 +230,21 @@ static void release(struct merge *m, size_t max)
     }
 }
 
-/* Entries that took time to make: what belongs to an event counts as little as it does where times are told. */
-static size_t made(const struct launch_chunk *c)
+static struct looked *look(const struct launch_chunk *c)
 {
-    size_t n = 0;
-    for (size_t at = 0; at < c->count; n++)
-        at += 1 + (wire_is_event(&c->entries[at]) ? wire_event_entries(&c->entries[at]) : 0);
-    return n;
+    enum { TIMED = 1 << WIRE_EVENT_ENTER | 1 << WIRE_EVENT_LEAVE | 1 << WIRE_EVENT_GIVEN | 1 << WIRE_EVENT_PAUSE };
+    struct looked *l = xmalloc(sizeof *l);
+    l->uses = 1;
+    for (size_t at = 0; at < c->count; at++) {
+        const struct wire_entry *e = &c->entries[at];
+        l->made++;
+        if (!wire_is_event(e))
+            continue;
+        if (wire_event_kind(e) < 32 && 1u << wire_event_kind(e) & TIMED)
+            VEC_PUSH(&l->timed, (uint32_t)at);
+        at += wire_event_entries(e);
+    }
+    return l;
 }
 
 /* What is usual; chunks far from that change it a little, so that one which waits does not set it. */
@@ -227,36 +256,55 @@ static double pace_of(const struct merge *m, struct queue *q, const struct launc
     return m->order == MERGE_EARLY && usual > 0 ? usual : INFINITY;
 }
 
-static void hold(struct merge *m, const struct launch_chunk *c, size_t count, double pace)
+static void hold(struct merge *m, const struct launch_chunk *c, struct looked *of, double pace)
 {
+    size_t bytes = c->count * sizeof *c->entries;
+    if (!of->entries)
+        of->entries = memcpy(xrealloc(NULL, bytes), c->entries, bytes); /* xmalloc would fill it */
     struct held h = {.chunk = *c,
-                     .entries = xmalloc(c->count * sizeof *c->entries),
-                     .weight = max_u64(count, LEAST_HELD),
+                     .of = of,
+                     .entries = of->entries,
+                     .weight = max_u64(of->made, LEAST_HELD),
                      .resumes = c->begin,
                      .pace = pace};
-    memcpy(h.entries, c->entries, c->count * sizeof *c->entries);
+    of->uses++;
     look_ahead(&h);
     VEC_PUSH(&m->queues.data[c->area].held, h);
     m->held += h.weight;
 }
 
-void merge_add(struct merge *m, const struct launch_chunk *c)
+/* *of is made if it is needed. */
+static void add(struct merge *m, const struct launch_chunk *c, struct looked **of)
 {
-    if (!c->count || c->area >= WIRE_AREAS_MAX)
-        return;
     while (m->queues.len <= c->area)
         VEC_PUSH(&m->queues, ((struct queue){.first = 0}));
     m->is_several |= c->has_others || (m->only != ID_NONE && m->only != c->area);
-    size_t count = m->is_several || m->order == MERGE_EARLY ? made(c) : 1;
-    double pace = pace_of(m, &m->queues.data[c->area], c, count);
+    if (!*of && (m->is_several || m->order == MERGE_EARLY))
+        *of = look(c);
+    double pace = pace_of(m, &m->queues.data[c->area], c, *of ? (*of)->made : 1);
     m->only = c->area;
     if (!m->is_several) {
         m->take(m->ctx, c);
         return;
     }
-    hold(m, c, count, pace);
+    assert(*of && "it was looked at, since there are several");
+    hold(m, c, *of, pace);
     release(m, HELD_MAX);
 }
+
+void merge_add_both(struct merge *m, struct merge *second, const struct launch_chunk *c)
+{
+    struct looked *of = NULL;
+    if (!c->count || c->area >= WIRE_AREAS_MAX)
+        return;
+    add(m, c, &of);
+    if (second)
+        add(second, c, &of);
+    if (of)
+        let_go(of);
+}
+
+void merge_add(struct merge *m, const struct launch_chunk *c) { merge_add_both(m, NULL, c); }
 
 void merge_until(struct merge *m, uint64_t time)
 {
@@ -274,7 +322,7 @@ void merge_free(struct merge *m)
     for (size_t i = 0; i < m->queues.len; i++) {
         struct queue *q = &m->queues.data[i];
         for (size_t k = q->first; k < q->held.len; k++)
-            free(q->held.data[k].entries);
+            let_go(q->held.data[k].of);
         VEC_FREE(&q->held);
     }
     VEC_FREE(&m->queues);

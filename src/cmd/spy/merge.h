@@ -17,8 +17,10 @@ typedef void (*merge_take)(void *ctx, const struct launch_chunk *piece); /* of a
 struct merge; /* opaque */
 struct merge *merge_new(enum merge_order order, merge_take take, void *ctx);
 void merge_add(struct merge *m, const struct launch_chunk *c); /* copied if it is held back */
-void merge_until(struct merge *m, uint64_t time);              /* hands over what is held and was made before */
-void merge_end(struct merge *m);                               /* hands over what is held */
+/* To both, the first one first; what they hold is copied, and looked through for times, once. `second` may be NULL. */
+void merge_add_both(struct merge *m, struct merge *second, const struct launch_chunk *c);
+void merge_until(struct merge *m, uint64_t time); /* hands over what is held and was made before */
+void merge_end(struct merge *m);                  /* hands over what is held */
 void merge_free(struct merge *m);
 
 #endif

@@ -160,9 +160,7 @@ void spied_take(void *ctx, const struct launch_chunk *c)
     }
     if (!is_followed(s, c))
         return;
-    merge_add(s->merge, c);
-    if (s->second_merge)
-        merge_add(s->second_merge, c);
+    merge_add_both(s->merge, s->second_merge, c);
     if (c->loads)
         spied_see_file(s, c);
 }
