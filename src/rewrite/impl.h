@@ -120,7 +120,9 @@ struct rw_arc {
     uint8_t kind;
     uint16_t weight; /* larger: more often passed */
 };
-enum { RW_WEIGHT_FEEDBACK = 2048, RW_WEIGHT_FORCED = 4095 }; /* guessed ones are below LEARNT */
+enum { RW_WEIGHT_FEEDBACK = 2048, RW_WEIGHT_FORCED = 4095 }; /* guessed ones are below FEEDBACK */
+/* What stands for a counter's number until all are chosen. Cold: an earlier run never came there. */
+enum { RW_COUNTER_HOT = ID_NONE - 1, RW_COUNTER_COLD = ID_NONE - 2 };
 struct rw_arcs {
     struct rw_arc *data;
     size_t len, cap;
@@ -446,7 +448,8 @@ uint64_t rw_blob_forget_lines(const struct rw *w);
 /* A reference to a line, where several of each place are kept or there are threads. */
 enum rw_line {
     RW_LINE_MAY_PASS, /* told but if the runtime says not, by ZF */
-    RW_LINE_TOLD      /* told */
+    RW_LINE_TOLD,     /* told */
+    RW_LINE_BOTH      /* of this line and the next: as RW_LINE_MAY_PASS */
 };
 uint64_t rw_blob_line(const struct rw *w, enum rw_line how, bool is_store);
 uint64_t rw_blob_lines_reach(const struct rw *w);

@@ -440,9 +440,8 @@ static void same_frames(const struct rewrite_reverse_map *back, const struct rew
 }
 
 /* As if a run had passed every third block or so, and none of some functions. */
-static void write_any_feedback(const struct rewrite_map *m, const char *path)
+static struct rewrite_flow any_flow(const struct cfg *c)
 {
-    const struct cfg *c = m->cfg;
     struct rewrite_flow flow = {xmalloc(8 * (c->blocks.len + 1)), xmalloc(8 * (c->edges.len + 1)),
                                 xmalloc(8 * (c->blocks.len + 1)), 0};
     uint32_t random = 1;
@@ -453,7 +452,46 @@ static void write_any_feedback(const struct rewrite_map *m, const char *path)
         cfg_for_each_edge(&c->blocks.data[b], e)
             flow.edges[e] = flow.blocks[b] / 2;
     }
+    return flow;
+}
+
+static void write_any_feedback(const struct rewrite_map *m, const char *path)
+{
+    struct rewrite_flow flow = any_flow(m->cfg);
     assert_int_equal(rewrite_feedback_write(m, &flow, 0, path), 0);
+    rewrite_flow_free(&flow);
+}
+
+struct numbers {
+    uint32_t least, most, count;
+};
+
+static void note_number(struct numbers *n, uint32_t counter)
+{
+    n->least = n->count && n->least < counter ? n->least : counter;
+    n->most = n->count && n->most > counter ? n->most : counter;
+    n->count++;
+}
+
+/* Counters that the run increased come before those that it did not; those of loops in registers come behind all. */
+static void hot_counters_lie_together(const struct rewrite_map *m)
+{
+    const struct cfg *c = m->cfg;
+    struct rewrite_flow flow = any_flow(c);
+    struct numbers hot = {.count = 0}, cold = {.count = 0};
+    for (int pass = 0; pass < 2; pass++)
+        for (uint32_t b = 0; b < c->blocks.len; b++) {
+            uint32_t own = m->block_counter[b];
+            if (own != ID_NONE && (pass == 0) == !flow.blocks[b] && (pass == 0 || own < cold.most))
+                note_number(pass ? &hot : &cold, own);
+            cfg_for_each_edge(&c->blocks.data[b], e) {
+                uint32_t way = m->edge_counter[e];
+                if (way != ID_NONE && (pass == 0) == !flow.edges[e] && (pass == 0 || way < cold.most))
+                    note_number(pass ? &hot : &cold, way);
+            }
+        }
+    assert_true(hot.count > 50 && cold.count > 50);
+    assert_true(hot.most < cold.least);
     rewrite_flow_free(&flow);
 }
 
@@ -487,6 +525,7 @@ static void parts_of(const char *file, const char *feedback)
         same_frames(back, m, b, &f);
     }
     assert_true(apart > 100);
+    hot_counters_lie_together(m);
     assert_true(f.compared > 10000);
     rewrite_reverse_map_free(back);
     image_close(f.old);
