@@ -41,9 +41,11 @@ rt_config:                              /* 128: see struct rt_config */
     .quad rt_line_written - rt_blob     /* 248 */
     .quad rt_line_told_read - rt_blob   /* 256: it is told; flags change */
     .quad rt_line_told_written - rt_blob /* 264 */
-    .quad rt_lines_reach - rt_blob      /* 272: to several */
-    .quad rt_lines_range - rt_blob      /* 280: by a string instruction */
-rt_states:                              /* 288: see STATE */
+    .quad rt_line_both_read - rt_blob   /* 272: to two lines, of which the first is said; ZF: it need not be told */
+    .quad rt_line_both_written - rt_blob /* 280 */
+    .quad rt_lines_reach - rt_blob      /* 288: to several */
+    .quad rt_lines_range - rt_blob      /* 296: by a string instruction; ZF: it need not be told */
+rt_states:                              /* 304: see STATE */
 
     .text
 /* DT_INIT(argc, argv, envp), then the module's own DT_INIT if it has one. */

@@ -26,8 +26,10 @@
     .set PAUSE_BYTES, 32
     .set PAUSE_TICKS, 20000
 
-    .globl rt_line_read, rt_line_written, rt_line_told_read, rt_line_told_written, rt_lines_range, rt_lines_ranged
-    .hidden rt_line_read, rt_line_written, rt_line_told_read, rt_line_told_written, rt_lines_range, rt_lines_ranged
+    .globl rt_line_read, rt_line_written, rt_line_told_read, rt_line_told_written, rt_line_both_read
+    .hidden rt_line_read, rt_line_written, rt_line_told_read, rt_line_told_written, rt_line_both_read
+    .globl rt_line_both_written, rt_lines_range, rt_lines_ranged
+    .hidden rt_line_both_written, rt_lines_range, rt_lines_ranged
     .globl rt_lines_reach, rt_lines_noted, rt_line_is_read, rt_line_is_written, rt_forget_lines
     .hidden rt_lines_reach, rt_lines_noted, rt_line_is_read, rt_line_is_written, rt_forget_lines
 
@@ -139,50 +141,104 @@ tell_order:
     mov gs:[rcx + 12], esi
     ret
 
-/* ---- one thread ---- */
+/* ---- what need not be told ---- */
 
 /* A site's reference to one line. ZF: it need not be told. */
 rt_line_read:
     SAVE
     mov rdi, [rsp + SITE_LINE]
-    test dword ptr [rip + rt_config + CONFIG_FLAGS], CONFIG_LINES
-    jnz among_read
-    call bring
-    jne 1f
-    xor edx, edx
-    bt rax, IS_WRITTEN
-    cmovc rdx, rdi
-    mov gs:[STREAM + TOUCHED + rsi * 8], rdi
-    mov gs:[STREAM + WRITTEN + rsi * 8], rdx
-    call rotate
-    cmp eax, eax
-    RESTORE
-    STATE 48
-1:  mov gs:[STREAM + LAST + r8], rdi
-    mov gs:[STREAM + TOUCHED + rsi * 8], rdi
-    mov qword ptr gs:[STREAM + WRITTEN + rsi * 8], 0
-    call tell_order
-    test rsp, rsp
+    call pass_read
     RESTORE
 
 rt_line_written:
     SAVE
     mov rdi, [rsp + SITE_LINE]
+    call pass_written
+    RESTORE
+
+/* Likewise to this one and the next; if one of them has to be told, so is how both places stand. */
+rt_line_both_read:
+    SAVE
+    mov rdi, [rsp + SITE_LINE]
+    call pass_read
+    jne 1f
+    inc rdi
+    call pass_read
+    je 2f
+    dec rdi
+    call tell_read
+    test rsp, rsp
+    RESTORE
+    STATE 48
+1:  inc rdi
+    call tell_read
+    test rsp, rsp
+2:  RESTORE
+
+rt_line_both_written:
+    SAVE
+    mov rdi, [rsp + SITE_LINE]
+    call pass_written
+    jne 1f
+    inc rdi
+    call pass_written
+    je 2f
+    dec rdi
+    call tell_written
+    test rsp, rsp
+    RESTORE
+    STATE 48
+1:  inc rdi
+    call tell_written
+    test rsp, rsp
+2:  RESTORE
+
+/* ---- one thread ---- */
+
+/* A reference to the line rdi. ZF: it need not be told; else the line is the last one of its place, and how the place
+ * stood was told. Changes rax, rcx, rdx, rsi, r8. */
+pass_read:
+    STATE 0
+    test dword ptr [rip + rt_config + CONFIG_FLAGS], CONFIG_LINES
+    jnz among_read
+    call bring
+    jne 1f
+    call put_passed
+    call rotate
+    cmp eax, eax
+    ret
+1:  mov gs:[STREAM + LAST + r8], rdi
+    mov gs:[STREAM + TOUCHED + rsi * 8], rdi
+    mov qword ptr gs:[STREAM + WRITTEN + rsi * 8], 0
+    call tell_order
+    test rsp, rsp
+    ret
+
+pass_written:
+    STATE 0
     test dword ptr [rip + rt_config + CONFIG_FLAGS], CONFIG_LINES
     jnz among_written
     call bring
     jne 1f
     bt rax, IS_WRITTEN
     jnc 1f
-    mov gs:[STREAM + TOUCHED + rsi * 8], rdi
-    mov gs:[STREAM + WRITTEN + rsi * 8], rdi
+    call put_passed
     call rotate
     cmp eax, eax
-    RESTORE
-    STATE 48
+    ret
 1:  call put_written
     test rsp, rsp
-    RESTORE
+    ret
+
+/* The line rdi, whose word is rax, is the last one of the place esi. Changes rdx. */
+put_passed:
+    STATE 0
+    xor edx, edx
+    bt rax, IS_WRITTEN
+    cmovc rdx, rdi
+    mov gs:[STREAM + TOUCHED + rsi * 8], rdi
+    mov gs:[STREAM + WRITTEN + rsi * 8], rdx
+    ret
 
 /* The line rdi, which was brought, is the first of its place and was written to. Changes rax, rcx. */
 put_written:
@@ -270,8 +326,8 @@ hold_nothing:
     mov qword ptr gs:[STREAM + WRITTEN + rsi * 8], 0
     ret
 
-    STATE 48
 among_read:
+    STATE 0
     call look
     call bring
     jne 1f
@@ -283,15 +339,15 @@ among_read:
     call hold
     call rotate
     cmp eax, eax
-    RESTORE
-    STATE 48
-1:  call pause
+    ret
+1:  call rt_line_soon
+    call pause
     call note_brought_read
     test rsp, rsp
-    RESTORE
+    ret
 
-    STATE 48
 among_written:
+    STATE 0
     call look
     call bring
     jne 1f
@@ -303,12 +359,12 @@ among_written:
     call hold
     call rotate
     cmp eax, eax
-    RESTORE
-    STATE 48
-1:  call pause
+    ret
+1:  call rt_line_soon
+    call pause
     call note_brought_written
     test rsp, rsp
-    RESTORE
+    ret
 
 look_tell_read:
     STATE 0
@@ -422,7 +478,7 @@ rt_line_is_written:
     call tell_written
     RESTORE
 
-/* A site's string instruction, rcx times; flags are on the stack. */
+/* A site's string instruction, rcx times; flags are on the stack. ZF: it need not be told, being to one line. */
 rt_lines_range:
     SAVE
     mov eax, [rsp + SITE_SAYS]
@@ -431,13 +487,33 @@ rt_lines_range:
     mov rdx, rsi
     imul rsi, rcx
     test rsi, rsi
-    jz 2f
+    jz 4f
     test dword ptr [rsp + SITE_FLAGS], DIRECTION
     jz 1f
     sub rdi, rsi
     add rdi, rdx
-1:  call ranged
-2:  RESTORE
+1:  test eax, SAYS_MAY_PASS
+    jz 3f
+    mov ecx, eax
+    shr ecx, SAYS_SHIFT
+    lea rdx, [rdi + rsi - 1]
+    shr rdx, cl
+    mov r8, rdi
+    shr r8, cl
+    cmp rdx, r8
+    jne 3f
+    mov rdi, r8
+    test eax, SAYS_STORES
+    jnz 2f
+    call pass_read
+    RESTORE
+    STATE 48
+2:  call pass_written
+    RESTORE
+    STATE 48
+3:  call ranged
+    test rsp, rsp
+4:  RESTORE
 
 /* By the rest of the runtime: rdi, rsi, eax: address, bytes, not 0, SAYS_*. All registers stay. */
 rt_lines_ranged:

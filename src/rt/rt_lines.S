@@ -18,8 +18,8 @@
     .intel_syntax noprefix
     .section .text.sites, "ax"
 
-    .globl rt_note_read, rt_note_written, rt_line_word
-    .hidden rt_note_read, rt_note_written, rt_line_word
+    .globl rt_note_read, rt_note_written, rt_line_word, rt_line_soon
+    .hidden rt_note_read, rt_note_written, rt_line_word, rt_line_soon
 
     .set LINES, 0x7c000000 /* WIRE_LINES_VADDR */
     .set LINES_MASK, (1 << 22) - 1
@@ -34,6 +34,14 @@
     .set WRITER, 56 /* likewise: number of the thread, from this bit on; below: when */
     .set NEVER, (1 << 56) - 1 /* likewise: the host will not say */
     .set MARGIN, 4096 /* bytes of entries of a handler, of a signal that comes before the write's own */
+
+/* The word of the line rdi is asked for soon. Changes eax. */
+rt_line_soon:
+    STATE 0
+    mov eax, edi
+    and eax, LINES_MASK
+    prefetcht0 [LINES + rax * 8]
+    ret
 
 /* rcx: the word of the line that rax is among the last ones. */
 rt_line_word:

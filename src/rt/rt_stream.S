@@ -34,6 +34,7 @@
     .set CONFIG_KEY, 32
 
     .set SAYS_STORES, 1 << 16 /* WIRE_LINES_STORES; below: bytes of an access, of an element */
+    .set SAYS_MAY_PASS, 1 << 17 /* WIRE_LINES_MAY_PASS */
     .set SAYS_SHIFT, 24 /* WIRE_LINES_SHIFT: log2 of the filter's lines */
     .set DIRECTION, 0x400
 

@@ -215,8 +215,8 @@ void rt_stream_full(void)
 /* ---- the filter among threads: rt_lines.S ---- */
 
 _Static_assert(WIRE_LINES_VADDR == 0x7c000000 && WIRE_LINES == 1 << 22 && WIRE_LINES_STREAMS_BYTES == 4096 &&
-                   WIRE_LINES_STORES == 16 && WIRE_LINES_SHIFT == 24 && WIRE_LINES_THREADS == 61 &&
-                   WIRE_LINES_WATCHED == 1ull << 61 && WIRE_LINES_OTHERS == 1ull << 62 &&
+                   WIRE_LINES_STORES == 16 && WIRE_LINES_MAY_PASS == 17 && WIRE_LINES_SHIFT == 24 &&
+                   WIRE_LINES_THREADS == 61 && WIRE_LINES_WATCHED == 1ull << 61 && WIRE_LINES_OTHERS == 1ull << 62 &&
                    __builtin_offsetof(struct wire_stream, thread) == 32 &&
                    __builtin_offsetof(struct wire_stream, filled) == 64 &&
                    __builtin_offsetof(struct wire_stream, own) ==
@@ -247,8 +247,10 @@ static void make_lines(uint64_t how)
     int64_t got = sys(SYS_mmap, at, WIRE_LINES_STREAMS_BYTES + WIRE_LINES_BYTES, PROT_RW,
                       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | how, (uint64_t)-1, 0);
     PCB->no_lines = got != (int64_t)at;
-    if (!PCB->no_lines)
-        *lives() = WIRE_LINES_OTHERS;
+    if (PCB->no_lines)
+        return;
+    *lives() = WIRE_LINES_OTHERS;
+    sys(SYS_madvise, WIRE_LINES_VADDR, WIRE_LINES_BYTES, MADV_HUGEPAGE, 0, 0, 0); /* words lie apart as lines do */
 }
 
 /* A slot's stream is nobody's until its thread has a number. */

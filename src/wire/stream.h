@@ -207,13 +207,12 @@ static inline uint32_t wire_stream_module(const uint8_t *key)
 /* Of a line that is one of the last ones: the filter may not hold it, but it keeps its rank; it was written to. */
 #define WIRE_NOT_HELD (1ull << 63)
 #define WIRE_IS_WRITTEN (1ull << 62)
-/* What a site says of several lines. */
+/* What a site says of several lines; below: bytes. */
 enum {
-    WIRE_LINES_STORES = 16,
-    WIRE_LINES_ALONE = 17,
-    WIRE_LINES_SHIFT = 24
-}; /* below: bytes; whether they are
-written; whether there is one thread alone; log2 of a line */
+    WIRE_LINES_STORES = 16,   /* they are written */
+    WIRE_LINES_MAY_PASS = 17, /* what is to one line alone need not be told in any case */
+    WIRE_LINES_SHIFT = 24     /* log2 of a line, from this bit on */
+};
 
 /* What a register was in front of an instruction that changes it, and whose stack that was: a handler of a signal may
  * have come between. By the number of a site; of system calls by the stack pointer's low bits. */

@@ -25,9 +25,9 @@ enum {
     BLOB_WATCHED = 224,
     BLOB_TOLD = 232,
     BLOB_LINE = 240,
-    BLOB_LINES_REACH = 272,
-    BLOB_LINES_RANGE = 280,
-    BLOB_STATES = 288
+    BLOB_LINES_REACH = 288,
+    BLOB_LINES_RANGE = 296,
+    BLOB_STATES = 304
 };
 
 uint64_t rw_blob_bytes(void) { return ALIGN_UP((uint64_t)sizeof rt_blob, (uint64_t)64); }

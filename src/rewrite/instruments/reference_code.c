@@ -306,6 +306,9 @@ static void put_note_line(struct code *c, unsigned k, enum rw_line how)
     move_apart(c, RED_ZONE);
 }
 
+/* A string instruction with one operand in memory, which may be to one of the last lines. */
+static bool may_pass_range(const struct code *c) { return c->r->is_range && c->r->count == 1 && keeps_several(c); }
+
 /* The site has moved the stack pointer. */
 static void put_note_several(struct code *c, unsigned k, uint64_t to)
 {
@@ -314,6 +317,7 @@ static void put_note_several(struct code *c, unsigned k, uint64_t to)
     insn(c, STORE, c->r->address, below_stack(LINE_SLOT));
     insn(c, STORE_NUMBER, 0, below_stack(SAYS_SLOT));
     c->p = rw_put32(c->p, a->bytes | (uint32_t)a->is_store << WIRE_LINES_STORES |
+                              (uint32_t)may_pass_range(c) << WIRE_LINES_MAY_PASS |
                               (uint32_t)c->w->opt->filter_shift << WIRE_LINES_SHIFT);
     call(c, to);
 }
@@ -431,8 +435,8 @@ static uint8_t *put_forward_always(struct code *c)
 }
 static void land(const struct code *c, uint8_t *distance) { rw_put32(distance, (uint64_t)(c->p - (distance + 4))); }
 
-/* An access that is not aligned may be to two lines, and is told then. If it is to one, and that is the last one, it
- * goes back, else to where the distance that is returned will say. */
+/* An access that is not aligned may be to two lines, and is told then, if not both are among the last ones. If it is to
+ * one, and that is the last one, it goes back, else to where the distance that is returned will say. */
 static uint8_t *put_odd(struct code *c, unsigned k, uint64_t back)
 {
     const struct rw_reference *r = c->r;
@@ -456,6 +460,11 @@ static uint8_t *put_odd(struct code *c, unsigned k, uint64_t back)
     jump_if(c, EQUAL, back);
     is_one = put_forward_always(c);
     land(c, has_two);
+    if (keeps_several(c)) {
+        put_note_line(c, k, RW_LINE_BOTH);
+        jump_if(c, EQUAL, back);
+        return is_one;
+    }
     put_slot(c);
     put_mark(c, k);
     put_address(c, k, a->bytes - 1u);
@@ -494,7 +503,7 @@ static void put_hot(struct code *c, struct labels *l, uint64_t cold)
     if (moves_stack(r))
         c->p = put_save(c->p, r);
     bool asks = c->w->opt->samples && !r->is_second && !rw_reference_is_far(c->w, r);
-    uint8_t *off = asks ? put_is_on(c) : NULL;
+    uint8_t *off = asks ? put_is_on(c) : NULL, *is_passed = NULL;
     if (r->told)
         put_told(c);
     for (unsigned k = 0; is_checked(c) && k < r->count; k++) {
@@ -506,11 +515,15 @@ static void put_hot(struct code *c, struct labels *l, uint64_t cold)
             put_note_several(c, k, rw_blob_lines_range(c->w));
     else if (r->is_range && c->w->opt->filter_shift)
         call(c, rw_blob_forget_lines(c->w));
+    if (may_pass_range(c))
+        is_passed = put_forward(c, EQUAL);
     if (!is_checked(c)) {
         r->is_untold ? put_untold(c) : put_entries(c, 0, r->count);
         jump_if(c, NOT_BELOW, cold + l->full);
         l->back[0] = offset(c);
     }
+    if (is_passed)
+        land(c, is_passed);
     if (off)
         rw_put32(off, (uint64_t)(c->p - (off + 4)));
     if (moves_stack(r))

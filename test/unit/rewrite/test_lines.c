@@ -188,11 +188,16 @@ static bool is_told(const struct reference *r, const struct stream *to)
     uint64_t says = (uint64_t)stores << WIRE_LINES_STORES | (uint64_t)shift << WIRE_LINES_SHIFT;
     if (r->is_range) {
         uint64_t at = r->goes_down ? last_byte(r) - 3 : r->ref.address;
-        call(r->ref.thread, rw_blob_lines_range(&runtime), at, says | 4, r->bytes / 4, r->goes_down ? FLAG_DOWN : 0);
+        says |= (uint64_t)(to->kept > 1 && !chance(2)) << WIRE_LINES_MAY_PASS;
+        return !call(r->ref.thread, rw_blob_lines_range(&runtime), at, says | 4, r->bytes / 4,
+                     r->goes_down ? FLAG_DOWN : 0) ||
+               !(says >> WIRE_LINES_MAY_PASS & 1);
     } else if (r->bytes > 1u << shift) {
         call(r->ref.thread, rw_blob_lines_reach(&runtime), r->ref.address, says | r->bytes, 0, 0);
     } else if (first == last) {
         return !passes(r, first, to->kept > 1);
+    } else if (to->kept > 1) {
+        return !call(r->ref.thread, rw_blob_line(&runtime, RW_LINE_BOTH, stores), first, 0, 0, 0);
     } else {
         call(r->ref.thread, rw_blob_line(&runtime, RW_LINE_TOLD, stores), first, 0, 0, 0);
         call(r->ref.thread, rw_blob_line(&runtime, RW_LINE_TOLD, stores), last, 0, 0, 0);
