@@ -178,6 +178,8 @@ int file_each_line(const char *path, void (*take)(void *ctx, char *line), void *
 /* Writes PATH by way of a temporary file in the same folder, fsync and rename, so that PATH is whole or absent.
  * 0, or -1 with errno set; nothing reported. */
 int file_write_whole(const char *path, const void *bytes, size_t len, unsigned mode);
+/* The same of a temporary file: no disk is waited for, and who reads it meanwhile may find a part. */
+int file_write_scratch(const char *path, const void *bytes, size_t len, unsigned mode);
 /* The same in two steps: the name of the temporary file, on the heap, or NULL; then it goes into place and its name is
  * freed. */
 char *file_write_temporary(const char *path, const void *bytes, size_t len, unsigned mode);

@@ -128,6 +128,17 @@ int file_write_whole(const char *path, const void *bytes, size_t len, unsigned m
     return temporary ? file_rename_into_place(temporary, path) : -1;
 }
 
+int file_write_scratch(const char *path, const void *bytes, size_t len, unsigned mode)
+{
+    int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, mode);
+    if (fd < 0)
+        return -1;
+    int rc = write_all(fd, bytes, len);
+    if (close(fd) < 0)
+        rc = -1;
+    return rc;
+}
+
 int file_make_dirs(const char *path, unsigned mode)
 {
     char *p = xstrdup(path);

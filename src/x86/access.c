@@ -34,7 +34,9 @@ static bool take_operand(const ZydisDecodedInstruction *in, const ZydisDecodedOp
     }
     if (hidden && pushes(in) && a->is_store && a->base == X86_RSP)
         a->disp -= a->bytes;
-    bool is_known = op->mem.type == ZYDIS_MEMOP_TYPE_MEM && a->bytes && a->bytes <= 64 && in->address_width == 64;
+    /* A prefix 67 means nothing to the stack: linkers put it in front of calls that they made shorter. */
+    bool is_wide = in->address_width == 64 || (hidden && pushes(in));
+    bool is_known = op->mem.type == ZYDIS_MEMOP_TYPE_MEM && a->bytes && a->bytes <= 64 && is_wide;
     return is_known && !(is_pop_to && a->base == X86_RSP);
 }
 

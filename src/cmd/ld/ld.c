@@ -6,6 +6,8 @@
 #include <fcntl.h>
 #include <ftw.h>
 #include <glob.h>
+#include <limits.h>
+#include <malloc.h>
 #include <stdlib.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -96,6 +98,8 @@ static int read_counts(const struct cmd_args *a, const char *path, struct ld_var
 
 /* ---- one link ---- */
 
+enum { KEPT_BYTES = 32 << 20, PAD_BYTES = 1 << 20 };
+
 /* A line in one write: links of one build may end together. */
 static void put_record(const char *folder, const struct strbuf *text)
 {
@@ -132,8 +136,18 @@ static void say_tally(const char *folder, const struct ld_tally *t, const char *
     str_free(&text);
 }
 
+/* A link takes much memory, most of it in pieces that come and go, and is over soon: nothing is given back, and the
+ * kernel is asked for much at once. */
+static void keep_memory(void)
+{
+    mallopt(M_TRIM_THRESHOLD, INT_MAX);
+    mallopt(M_MMAP_THRESHOLD, KEPT_BYTES);
+    mallopt(M_TOP_PAD, PAD_BYTES);
+}
+
 static int link_once(const struct cmd_args *a, const char *build)
 {
+    keep_memory();
     struct ld_tally tally = {0};
     char *why = NULL;
     const char *folder = make_folder(a, build);
@@ -307,7 +321,7 @@ static int put_script(const struct cmd_args *a, const char *folder, const char *
     str_printf(&out, "#!/bin/sh\nexec %s --link ", step_words(a));
     str_put_quoted(&out, real);
     str_printf(&out, " -- %s \"$@\"\n", name);
-    int rc = file_write_whole(arena_printf(a->arena, "%s/bin/%s", folder, name), out.data, out.len, 0700);
+    int rc = file_write_scratch(arena_printf(a->arena, "%s/bin/%s", folder, name), out.data, out.len, 0700);
     str_free(&out);
     return rc;
 }

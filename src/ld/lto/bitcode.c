@@ -48,7 +48,7 @@ static const char *without(struct compiling *c, const struct ld_input *in)
         to = arena_printf(c->arena, "%s/%s", folder, file_base_name(in->path));
         if (dropped == ar.members.len)
             to = "";
-        else if (file_make_dirs(folder, 0700) < 0 || file_write_whole(to, out.data, out.len, 0600) < 0)
+        else if (file_make_dirs(folder, 0700) < 0 || file_write_scratch(to, out.data, out.len, 0600) < 0)
             to = NULL; /* the second link has it again, and fails */
         str_free(&out);
     }

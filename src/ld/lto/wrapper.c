@@ -36,7 +36,7 @@ const char *ld_generated_wrap(const struct ld_link *l, struct arena *a, const ch
     str_printf(&out, " exec %s --link ", l->self);
     str_put_quoted(&out, path);
     str_puts(&out, " -- " WRAPPER " \"$@\"\n");
-    int rc = file_write_whole(script, out.data, out.len, 0700);
+    int rc = file_write_scratch(script, out.data, out.len, 0700);
     str_free(&out);
     return rc < 0 ? NULL : arena_printf(a, "-plugin-opt=%s", script);
 }
@@ -99,7 +99,7 @@ static const char *rewrite_made(struct making *m, const char *path, size_t numbe
     str_puts(&left, "");
     file_unmap(&f);
     const char *to = place_of(m, path, number);
-    bool is_done = part.is_new && file_write_whole(to, part.bytes.data, part.bytes.len, 0600) == 0;
+    bool is_done = part.is_new && file_write_scratch(to, part.bytes.data, part.bytes.len, 0600) == 0;
     if (is_done)
         str_printf(&m->record, "T %llu %llu %llu %llu\n", (unsigned long long)part.funcs,
                    (unsigned long long)part.funcs_moved, (unsigned long long)part.counters,
@@ -123,7 +123,7 @@ static void pass_on(struct making *m, int fd)
     str_puts(&text, "");
     for (char *save = NULL, *line = strtok_r(text.data, "\n", &save); line; line = strtok_r(NULL, "\n", &save))
         str_printf(&out, "%s\n", rewrite_made(m, line, number++));
-    if (m->record.len && file_write_whole(m->record_path, m->record.data, m->record.len, 0600) < 0)
+    if (m->record.len && file_write_scratch(m->record_path, m->record.data, m->record.len, 0600) < 0)
         diag_debug(1, "cannot write %s", m->record_path);
     for (size_t at = 0; at < out.len && (n = write(STDOUT_FILENO, out.data + at, out.len - at)) > 0;)
         at += (size_t)n;

@@ -21,6 +21,15 @@ struct block {
     uint64_t at, end;
     uint32_t insns;
     bool is_read;
+    uint8_t call; /* X86_CALL or X86_CALL_IND: that was its last instruction when the compiler made it */
+};
+/* What a linker makes of the call that finds a thread-local variable, and of the instruction in front of it
+ * (R_X86_64_TLSGD, R_X86_64_TLSLD): the thread's base from fs:0, then what is more than that. */
+enum { RELAXED_MOST = 3, NOP = 0x90 };
+struct relaxed {
+    unsigned count, insns; /* 0: the block ends in no such; how many the block has */
+    struct x86_detail d[RELAXED_MOST];
+    struct x86_insn nop; /* that mold puts in front of a call which it made shorter; of no length: none */
 };
 struct ld_trace_program {
     struct arena *arena;
@@ -101,14 +110,51 @@ static uint64_t skip_all(const struct ld_trace_program *p, uint64_t at, uint64_t
     return at;
 }
 
-static bool read_block(const struct ld_trace_program *p, const struct block *b, struct x86_detail *out)
+/* At the last but one of a block's instructions. mold looks at fs:0 by way of a register that it makes zero. */
+static bool read_relaxed(const struct ld_trace_program *p, const struct block *b, uint64_t at, struct relaxed *out)
+{
+    bool has_base = false;
+    unsigned n = 0;
+    for (; n < RELAXED_MOST && at < b->end; n++) {
+        const uint8_t *bytes = image_at(p->img, at, b->end - at);
+        struct x86_detail *d = &out->d[n];
+        if (!bytes || !x86_decode_detail(bytes, b->end - at, at, d) || d->insn.kind != X86_PLAIN || d->access_count > 1)
+            return false;
+        const struct x86_access *a = &d->access[0];
+        if (d->access_count && a->is_store)
+            return false;
+        has_base |= d->access_count && a->segment == X86_SEGMENT_FS && a->bytes == 8 && !a->disp;
+        at += d->insn.len;
+    }
+    out->count = has_base && at == b->end ? n : 0;
+    return out->count;
+}
+
+/* As the compiler had it: what the program writes of a block goes by that. Of -fno-plt the longer one has prefixes. */
+static bool make_call(struct x86_detail *out, const struct block *b, uint64_t at)
+{
+    static const uint8_t direct[] = {0xe8, 0, 0, 0, 0}, indirect[] = {0x66, 0x48, 0xff, 0x15, 0, 0, 0, 0};
+    enum { PREFIXES = 2, LONG_BYTES = 16 };
+    unsigned skipped = b->end - at == LONG_BYTES ? 0 : PREFIXES;
+    return b->call == X86_CALL ? x86_decode_detail(direct, sizeof direct, at, out)
+                               : x86_decode_detail(indirect + skipped, sizeof indirect - skipped, at, out);
+}
+
+static bool read_block(const struct ld_trace_program *p, const struct block *b, struct x86_detail *out,
+                       struct relaxed *relaxed)
 {
     uint64_t at = b->at;
     if (b->insns > CFG_BLOCK_INSNS_MAX)
         return false;
     for (uint32_t k = 0; k < b->insns; k++) {
         at = skip_all(p, at, b->end);
+        if (b->call && k + 2 == b->insns && read_relaxed(p, b, at, relaxed)) {
+            out[k] = (struct x86_detail){.insn = {.addr = at}};
+            return make_call(&out[k + 1], b, at);
+        }
         const uint8_t *bytes = at < b->end ? image_at(p->img, at, b->end - at) : NULL;
+        if (bytes && b->call == X86_CALL_IND && k + 1 == b->insns && *bytes == NOP && at + 1 < b->end)
+            x86_decode(bytes++, 1, at++, &relaxed->nop);
         if (!bytes || !x86_decode_detail(bytes, b->end - at, at, &out[k]))
             return false;
         at += out[k].insn.len;
@@ -252,22 +298,49 @@ static void add_fetch(struct maker *m, const struct x86_insn *i)
            (struct ld_trace_op){.plus = i->addr, .value = LD_TRACE_VALUE_ABOVE, .bytes = i->len, .kind = CACHE_FETCH});
 }
 
+static void add_relaxed(struct maker *m, const struct relaxed *r)
+{
+    for (unsigned i = 0; i < r->count; i++) {
+        const struct x86_detail *d = &r->d[i];
+        add_fetch(m, &d->insn);
+        if (!d->access_count)
+            continue;
+        struct rewrite_trace_access x = {.access = d->access[0],
+                                         .word = REWRITE_TRACE_NO_WORD,
+                                         .count_word = REWRITE_TRACE_NO_WORD,
+                                         .mask_word = REWRITE_TRACE_NO_WORD,
+                                         .index_word = REWRITE_TRACE_NO_WORD};
+        if (x.access.segment == X86_SEGMENT_FS)
+            x.access.base = x.access.index = X86_REG_NONE;
+        add_access(m, d, &x);
+    }
+}
+
 static struct ld_trace_part *make_part(struct ld_trace_program *p, const struct x86_detail *d, unsigned first,
-                                       unsigned end, const struct rewrite_trace_plan *plan)
+                                       unsigned end, const struct rewrite_trace_plan *plan,
+                                       const struct relaxed *relaxed)
 {
     struct maker m = {.p = p, .plan = plan, .part = ARENA_NEW(p->arena, struct ld_trace_part)};
-    m.part->ops = ARENA_ARRAY(p->arena, struct ld_trace_op, end - first + plan->access_count + 1);
+    m.part->ops = ARENA_ARRAY(p->arena, struct ld_trace_op, end - first + plan->access_count + 1 + 2 * RELAXED_MOST);
     m.part->repeats = m.repeats = ARENA_ARRAY(p->arena, struct ld_trace_repeat, plan->access_count + 1);
     m.part->entry_count = (uint16_t)plan->entry_count;
     m.part->late_count = (uint16_t)plan->late_count;
     m.part->is_plain = true;
     unsigned k = 0;
     for (unsigned i = first; i < end; i++) {
+        if (relaxed->count && i + 2 >= relaxed->insns) { /* both in one, behind the second, whose part that is */
+            if (i + 1 == relaxed->insns)
+                add_relaxed(&m, relaxed);
+            continue;
+        }
+        if (relaxed->nop.len && i + 1 == relaxed->insns)
+            add_fetch(&m, &relaxed->nop);
         add_fetch(&m, &d[i].insn);
         for (; k < plan->access_count && plan->accesses[k].insn == i; k++)
             add_access(&m, &d[i], &plan->accesses[k]);
     }
-    p->untold += plan->untold;
+    p->untold +=
+        plan->untold - (relaxed->count && end == relaxed->insns && plan->untold && d[end - 1].access_count < 0);
     return m.part;
 }
 
@@ -276,14 +349,15 @@ static void read_parts(struct ld_trace_program *p, struct block *b)
     struct x86_detail d[CFG_BLOCK_INSNS_MAX] = {0};
     struct rewrite_trace_plan plan;
     b->is_read = true;
-    if (!read_block(p, b, d)) {
+    struct relaxed relaxed = {.insns = b->insns};
+    if (!read_block(p, b, d, &relaxed)) {
         p->unread++;
         return;
     }
     uint64_t at = b->at;
     for (unsigned first = 0; first < b->insns && at < p->hi; at++) {
         unsigned next = rewrite_trace_plan(d, first, b->insns, &plan);
-        struct ld_trace_part *part = make_part(p, d, first, next, &plan);
+        struct ld_trace_part *part = make_part(p, d, first, next, &plan, &relaxed);
         part->at = at;
         p->part[at - p->lo] = part;
         VEC_PUSH(&p->all_parts, part);
@@ -320,6 +394,11 @@ bool ld_trace_program_has(const struct ld_trace_program *p, uint64_t at)
 
 /* ---- all ---- */
 
+static uint8_t call_of(const struct cfg_block *b)
+{
+    return b->term == X86_CALL || b->term == X86_CALL_IND ? b->term : X86_PLAIN;
+}
+
 static void add_blocks(struct ld_trace_program *p, const struct rewrite_relocatable_unit *u)
 {
     const struct cfg *c = u->map->cfg;
@@ -327,7 +406,8 @@ static void add_blocks(struct ld_trace_program *p, const struct rewrite_relocata
         if (!u->funcs[f].vaddr)
             continue;
         cfg_for_each_block(&c->funcs.data[f], b) {
-            struct block x = {ld_reading_block(u, b), ld_reading_block_end(u, b), c->blocks.data[b].insn_count, false};
+            struct block x = {ld_reading_block(u, b), ld_reading_block_end(u, b), c->blocks.data[b].insn_count, false,
+                              call_of(&c->blocks.data[b])};
             VEC_PUSH(&p->blocks, x);
             p->lo = p->blocks.len == 1 ? x.at : min_u64(p->lo, x.at);
             p->hi = max_u64(p->hi, x.end);

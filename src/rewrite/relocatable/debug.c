@@ -87,15 +87,19 @@ static bool take_over(struct dwarf_section *d, uint32_t index, const struct rel_
         is_good = rel_unpack(s->bytes, s->h.sh_size, &d->bytes);
     else if (s->bytes)
         str_put(&d->bytes, s->bytes, s->h.sh_size);
+    VEC_RESERVE(&d->relocs, s->rela_count);
     for (size_t i = 0; i < s->rela_count; i++)
         VEC_PUSH(&d->relocs, ((struct dwarf_reloc){s->relas[i].r_offset, s->relas[i].r_addend, rel_sym(&s->relas[i]),
                                                    rel_type(&s->relas[i])}));
     return is_good;
 }
 
-static void give_back(const struct dwarf_section *d, struct rel_section *s)
+static void give_back(struct dwarf_section *d, struct rel_section *s)
 {
-    str_put(&s->bytes_new, d->bytes.data ? d->bytes.data : "", d->bytes.len);
+    s->bytes_new = d->bytes;
+    d->bytes = (struct strbuf){0};
+    str_puts(&s->bytes_new, "");
+    VEC_RESERVE(&s->relas_new, d->relocs.len);
     for (size_t i = 0; i < d->relocs.len; i++) {
         const struct dwarf_reloc *r = &d->relocs.data[i];
         VEC_PUSH(&s->relas_new, ((Elf64_Rela){r->offset, ELF64_R_INFO(r->symbol, (uint64_t)r->type), r->addend}));

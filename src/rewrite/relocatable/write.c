@@ -7,7 +7,7 @@
  */
 #include "rewrite/relocatable/relocatable.h"
 
-enum { SHT_ADDRSIG = 0x6fff4c03, SECTIONS_A_UNIT = 3 };
+enum { SHT_ADDRSIG = 0x6fff4c03, SECTIONS_A_UNIT = 3, ALIGN_MOST = 64 };
 
 struct added { /* a section */
     Elf64_Shdr h;
@@ -42,6 +42,7 @@ static uint32_t symbol_number(const struct output *w, uint32_t sym)
 
 static void put_relas(const struct output *w, struct strbuf *out, const Elf64_Rela *r, size_t n)
 {
+    str_reserve(out, n * sizeof *r);
     for (size_t k = 0; k < n; k++) {
         Elf64_Rela x = r[k];
         x.r_info = ELF64_R_INFO((uint64_t)symbol_number(w, rel_sym(&x)), (uint64_t)rel_type(&x));
@@ -156,23 +157,42 @@ static void put_group(const struct output *w, uint32_t i, struct strbuf *out)
 
 static void align_to(struct strbuf *out, uint64_t align)
 {
-    static const char zero[64];
+    static const char zero[ALIGN_MOST];
     align = align > sizeof zero ? sizeof zero : align ? align : 1;
     str_put(out, zero, (align - out->len % align) % align);
 }
 
+static bool has_bytes(const Elf64_Shdr *h) { return h->sh_type != SHT_NOBITS && h->sh_type != SHT_NULL; }
+
+/* What is appended between these two is the section's. */
+static void begin_section(const struct output *w, Elf64_Shdr *h)
+{
+    if (has_bytes(h))
+        align_to(w->out, h->sh_addralign);
+    h->sh_offset = w->out->len;
+}
+
+static void end_section(struct output *w, Elf64_Shdr *h)
+{
+    if (has_bytes(h))
+        h->sh_size = w->out->len - h->sh_offset;
+    VEC_PUSH(&w->headers, *h);
+}
+
 static void put_section(struct output *w, Elf64_Shdr h, const void *bytes, uint64_t len)
 {
-    if (h.sh_type != SHT_NOBITS && h.sh_type != SHT_NULL) {
-        align_to(w->out, h.sh_addralign);
-        h.sh_offset = w->out->len;
-        h.sh_size = len;
-        if (len)
-            str_put(w->out, bytes, len);
-    } else {
-        h.sh_offset = w->out->len;
-    }
-    VEC_PUSH(&w->headers, h);
+    begin_section(w, &h);
+    if (has_bytes(&h) && len)
+        str_put(w->out, bytes, len);
+    end_section(w, &h);
+}
+
+static void put_relas_section(struct output *w, Elf64_Shdr h)
+{
+    const struct rel_section *s = &w->o->sections[h.sh_info];
+    begin_section(w, &h);
+    put_relas(w, w->out, s->has_new ? s->relas_new.data : s->relas, s->has_new ? s->relas_new.len : s->rela_count);
+    end_section(w, &h);
 }
 
 static void put_old_section(struct output *w, uint32_t i, const struct strbuf *names)
@@ -186,32 +206,43 @@ static void put_old_section(struct output *w, uint32_t i, const struct strbuf *n
     if (h.sh_type == SHT_ADDRSIG)
         h.sh_link = 0; /* as objcopy leaves it: the numbers of symbols in it are not to be believed */
     if (h.sh_type == SHT_RELA) {
-        const struct rel_section *of = &o->sections[h.sh_info];
-        put_relas(w, &made, of->has_new ? of->relas_new.data : of->relas,
-                  of->has_new ? of->relas_new.len : of->rela_count);
-    } else if (i == o->symtab) {
+        put_relas_section(w, h);
+        return;
+    }
+    if (i == o->symtab) {
         put_symbols(w, &made);
         h.sh_info = o->first_global + w->new_symbols;
     } else if (h.sh_type == SHT_GROUP) {
         put_group(w, i, &made);
         h.sh_info = symbol_number(w, h.sh_info);
     } else if (w->strings.len && i == o->sections[o->symtab].h.sh_link) {
-        str_put(&made, w->strings.data, w->strings.len);
+        bytes = w->strings.data, len = w->strings.len;
     } else if (i == o->eh.e_shstrndx) {
-        str_put(&made, names->data, names->len);
+        bytes = names->data, len = names->len;
     } else if (s->has_new) {
         if (h.sh_flags & SHF_COMPRESSED && (rel_is_debug(s) || !s->bytes_new.len)) {
             h.sh_flags &= ~(uint64_t)SHF_COMPRESSED;
             h.sh_addralign = 1; /* it was that of the header */
         }
-        put_section(w, h, s->bytes_new.data, s->bytes_new.len);
-        return;
-    } else {
-        put_section(w, h, bytes, len);
-        return;
+        bytes = s->bytes_new.data, len = s->bytes_new.len;
     }
-    put_section(w, h, made.data, made.len);
+    put_section(w, h, made.data ? made.data : bytes, made.data ? made.len : len);
     str_free(&made);
+}
+
+/* Room for all of it: what is not used is never touched. */
+static void reserve(const struct output *w)
+{
+    const struct rel_object *o = w->o;
+    size_t most = sizeof o->eh;
+    for (uint32_t i = 0; i < o->section_count; i++) {
+        const struct rel_section *s = &o->sections[i];
+        most += sizeof s->h + ALIGN_MOST + (s->bytes ? s->h.sh_size : 0) + s->bytes_new.len +
+                (s->has_new ? s->relas_new.len : s->rela_count) * sizeof *s->relas;
+    }
+    for (size_t k = 0; k < w->added.len; k++)
+        most += sizeof(Elf64_Shdr) + w->added.data[k].bytes.len;
+    str_reserve(w->out, most + w->strings.len);
 }
 
 /* In the table of symbols' names, which may be that of sections too. */
@@ -252,7 +283,6 @@ void rel_write(struct rel_object *o, struct strbuf *out)
     struct output w = {.o = o, .out = out, .new_symbols = (uint32_t)o->units.len};
     struct strbuf names = {0};
     Elf64_Ehdr eh = o->eh;
-    str_put(out, &eh, sizeof eh);
     for (size_t u = 0; u < o->units.len; u++)
         add_unit(&w, &o->units.data[u]);
     if (o->ordered.len)
@@ -260,6 +290,8 @@ void rel_write(struct rel_object *o, struct strbuf *out)
     add_missing_relas(&w);
     name_hooks(&w);
     name_added(&w, &names);
+    reserve(&w);
+    str_put(out, &eh, sizeof eh);
     if (o->sections[o->symtab].h.sh_link == o->eh.e_shstrndx)
         w.strings.len = 0; /* they are among the others */
     VEC_PUSH(&w.headers, o->sections[0].h);
