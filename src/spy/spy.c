@@ -77,8 +77,7 @@ struct spy *spy_new(const struct spy_options *options)
         uint64_t least = max_u64(options->curve_least / one_in, PIECE);
         s->curve = cache_curve_new(options->curve_line, least, options->curve_bytes / one_in);
         cache_curve_by_cell(s->curve);
-        /* Among threads the caches take longer than all else: the curve is another processor's. */
-        if (!s->caches.len || options->has_threads || !cache_carry_curve(s->caches.data[0], s->curve))
+        if (!s->caches.len || !cache_carry_curve(s->caches.data[0], s->curve))
             feed_add(s->feed, to_curve, s->curve);
     }
     if (options->has_threads && options->config_count && shared_line(&options->configs[0]))
@@ -381,6 +380,8 @@ uint64_t spy_window_count(const struct spy *s, uint64_t *references)
 void spy_end(struct spy *s)
 {
     spy_settle(s);
+    if (s->second)
+        witness_settle(s->second);
     feed_end(s->feed);
 }
 

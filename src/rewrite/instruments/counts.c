@@ -108,7 +108,7 @@ static void plan(struct rw *w)
 {
     for (uint32_t b = 0; w->opt->all_blocks && b < w->cfg->blocks.len; b++)
         if (rw_block_moved(w, b))
-            w->block_counter[b] = 0; /* numbered with the others */
+            w->block_counter[b] = RW_COUNTER_HOT; /* numbered with the others */
     rw_tree(w);
 }
 

@@ -26,7 +26,8 @@ enum rw_fragment_kind {
     RW_STUB,     /* no bytes: a stub begins, where the frame is that of instruction `id` */
     RW_JUMP,     /* the end of a stub: to the body of block `id` */
     RW_FALL,     /* from a block into the next, block `id`, that stands in the other part of the function */
-    RW_BACK,     /* the end of a second copy: to instruction `id` in the first, and what is inserted in front of it */
+    RW_BACK,     /* the end of a second copy: to instruction `id` in the first, and what is inserted in front of it;
+                    `how` 1: that has been done, to the instruction itself */
     RW_HOOK      /* of the system call `id` */
 };
 struct rw_fragment { /* small: there are millions */

@@ -75,18 +75,19 @@ static void order_by_weight(const struct rw_arc *arcs, size_t n, uint32_t *order
 /* The number comes later: here it is only said that there is one. */
 static void take_chord(struct rw *w, const struct rw_arc *a)
 {
+    uint32_t counter = w->feedback_block && a->weight < RW_WEIGHT_FEEDBACK ? RW_COUNTER_COLD : RW_COUNTER_HOT;
     switch ((enum rw_arc_kind)a->kind) {
     case RW_ARC_BLOCK:
-        w->block_counter[a->id] = 0;
+        w->block_counter[a->id] = counter;
         break;
     case RW_ARC_EDGE:
-        w->edge_counter[a->id] = 0;
+        w->edge_counter[a->id] = counter;
         break;
     case RW_ARC_ENTER:
-        w->enter_counter[a->id] = 0;
+        w->enter_counter[a->id] = counter;
         break;
     case RW_ARC_GROUP:
-        w->group_edges.data[a->id].counter = 0;
+        w->group_edges.data[a->id].counter = counter;
         break;
     case RW_ARC_OUT:
         break; /* cannot be: forced arcs form no cycle */
@@ -287,33 +288,33 @@ static void second_round(struct tree *t, size_t ranges)
     VEC_FREE(&all);
 }
 
-/* In the order of address, those of blocks that an earlier run passed (hot) or did not pass: neighbours share cache
- * lines. */
-static uint32_t number_blocks(struct rw *w, bool hot, uint32_t n)
+static void number(uint32_t *counter, uint32_t which, uint32_t *next)
+{
+    if (*counter == which)
+        *counter = (*next)++;
+}
+
+/* In the order of address. */
+static void number_all(struct rw *w, uint32_t which, uint32_t *next)
 {
     const struct cfg *c = w->cfg;
     for (uint32_t b = 0; b < c->blocks.len; b++) {
-        const struct cfg_block *blk = &c->blocks.data[b];
-        if ((w->feedback_block && w->feedback_block[b]) != hot)
-            continue;
-        if (w->block_counter[b] != ID_NONE)
-            w->block_counter[b] = n++;
-        if (w->enter_counter[b] != ID_NONE)
-            w->enter_counter[b] = n++;
-        cfg_for_each_edge(blk, e)
-            if (w->edge_counter[e] != ID_NONE)
-                w->edge_counter[e] = n++;
+        number(&w->block_counter[b], which, next);
+        number(&w->enter_counter[b], which, next);
+        cfg_for_each_edge(&c->blocks.data[b], e)
+            number(&w->edge_counter[e], which, next);
     }
-    return n;
+    for (size_t g = 0; g < w->group_edges.len; g++)
+        number(&w->group_edges.data[g].counter, which, next);
 }
 
+/* Those that an earlier run increased stand side by side: neighbours share lines of the cache. */
 static void number_chords(struct rw *w)
 {
-    uint32_t n = number_blocks(w, false, w->feedback_block ? number_blocks(w, true, 0) : 0);
-    for (size_t g = 0; g < w->group_edges.len; g++)
-        if (w->group_edges.data[g].counter != ID_NONE)
-            w->group_edges.data[g].counter = n++;
-    w->counter_count = n;
+    w->counter_count = 0;
+    number_all(w, RW_COUNTER_HOT, &w->counter_count);
+    if (w->feedback_block)
+        number_all(w, RW_COUNTER_COLD, &w->counter_count);
 }
 
 void rw_tree(struct rw *w)
