@@ -109,11 +109,14 @@ static uint64_t block_begin(void *ctx, uint32_t object, uint64_t address)
     return b->object == object ? b->start : PROF_UNKNOWN;
 }
 
-/* Of some sets so many lines must be in the smallest cache that chance does not tell of it. */
+/* Of smaller caches than the filter holds lines of too little came; of some sets so many lines must be in the smallest
+ * cache that chance does not tell of it. */
 static uint64_t curve_min(const struct spied_program *s)
 {
     enum { LINES_MIN = 16, LINE = 64 };
-    return max_u64(s->is_filtered ? 2 * SPY_CURVE_MIN : SPY_CURVE_MIN, LINES_MIN * LINE * (uint64_t)s->part.one_in);
+    uint64_t held = s->is_filtered ? (uint64_t)(WIRE_FILTER_SLOTS * s->filter_lines) << s->filter_shift : 0;
+    uint64_t least = s->is_filtered ? 2 * SPY_CURVE_MIN : SPY_CURVE_MIN;
+    return max_u64(max_u64(held, least), LINES_MIN * LINE * (uint64_t)s->part.one_in);
 }
 
 static bool comes_whole(const struct spied_program *s)
