@@ -79,6 +79,7 @@ struct strbuf {
 };
 void str_put(struct strbuf *s, const void *bytes, size_t len);
 void str_puts(struct strbuf *s, const char *text);
+void str_put_quoted(struct strbuf *s, const char *word); /* as one word of a shell */
 void str_printf(struct strbuf *s, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 void str_free(struct strbuf *s);
 void str_reserve(struct strbuf *s, size_t more); /* room for so many bytes, and the end */

@@ -26,6 +26,14 @@ void str_put(struct strbuf *s, const void *bytes, size_t len)
 
 void str_puts(struct strbuf *s, const char *text) { str_put(s, text, strlen(text)); }
 
+void str_put_quoted(struct strbuf *s, const char *word)
+{
+    str_puts(s, "'");
+    for (; *word; word++)
+        str_puts(s, *word == '\'' ? "'\\''" : (char[]){*word, 0});
+    str_puts(s, "'");
+}
+
 void str_printf(struct strbuf *s, const char *fmt, ...)
 {
     va_list ap, ap2;

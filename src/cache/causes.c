@@ -5,22 +5,18 @@
 #include <assert.h>
 #include <stdlib.h>
 
-enum { LINES_FIRST = 1 << 8, LOG_FIRST = 1 << 10, PLACES_LEFT = 3000 };
+enum { LINES_FIRST = 1 << 8, PLACE_SPREAD = 1 };
+_Static_assert(sizeof(struct causes_line) == sizeof(uint32_t) << PLACE_SPREAD, "the place is the first of two");
 
 struct causes *causes_new(uint64_t room, bool in_window)
 {
     struct causes *k = xmalloc(sizeof *k);
     numbers_init(&k->numbers);
-    k->room = room;
+    shadow_init(&k->shadow, room);
     k->cap = LINES_FIRST;
     k->of = xmalloc(k->cap * sizeof *k->of);
     k->stays = in_window ? xmalloc(k->cap * sizeof *k->stays) : NULL;
-    k->mask = LOG_FIRST - 1;
-    k->log = xmalloc(LOG_FIRST * sizeof *k->log);
-    k->live = xmalloc(LOG_FIRST / 64 * sizeof *k->live);
-    k->newest =
-        CAUSES_PLACE_MAX - PLACES_LEFT; /* so that they begin anew in each run that is not short, and in tests */
-    k->oldest = k->newest + 1;
+    shadow_place_in(&k->shadow, &k->of->place, PLACE_SPREAD, k->cap);
     return k;
 }
 
@@ -31,8 +27,7 @@ void causes_free(struct causes *k)
     numbers_fini(&k->numbers);
     free(k->of);
     free(k->stays);
-    free(k->log);
-    free(k->live);
+    shadow_fini(&k->shadow);
     free(k);
 }
 
@@ -49,56 +44,9 @@ void causes_grow(struct causes *k, uint32_t x)
     while (k->cap <= x)
         k->cap *= 2;
     k->of = more(k->of, before * sizeof *k->of, k->cap * sizeof *k->of);
+    shadow_place_in(&k->shadow, &k->of->place, PLACE_SPREAD, k->cap);
     if (k->stays)
         k->stays = more(k->stays, before * sizeof *k->stays, k->cap * sizeof *k->stays);
-}
-
-/* Places begin at 1 again. */
-static void forget_places(struct causes *k)
-{
-    for (uint64_t x = 0; x < k->cap; x++)
-        if (!causes_holds(k, (uint32_t)x))
-            k->of[x].place = 0;
-}
-
-/* The lines of the shadow one behind the other, at the log's end; in a longer log if they are many. */
-void causes_tidy(struct causes *k)
-{
-    uint64_t room = k->mask + 1ull, last = k->newest;
-    while (room / 4 < k->held)
-        room *= 2;
-    assert(room <= UINT32_MAX / 4);
-    uint32_t mask = (uint32_t)room - 1, *log = xmalloc(room * sizeof *log);
-    uint64_t *live = xmalloc(room / 64 * sizeof *live);
-    bool begins_anew = last + 2 * room >= CAUSES_PLACE_MAX;
-    if (begins_anew)
-        forget_places(k);
-    uint32_t newest = begins_anew ? 0 : k->newest, first = newest + 1, at = k->oldest;
-    for (uint64_t n = 0; n < k->held; n++, at++) {
-        at = causes_next_live(k, at);
-        uint32_t x = k->log[at & k->mask];
-        k->of[x].place = ++newest;
-        log[newest & mask] = x;
-        live[(newest & mask) / 64] |= 1ull << newest % 64;
-    }
-    free(k->log);
-    free(k->live);
-    k->log = log;
-    k->live = live;
-    k->mask = mask;
-    k->newest = newest;
-    k->oldest = first;
-}
-
-bool causes_drop(struct causes *k, uint32_t x)
-{
-    uint32_t place = k->of[x].place;
-    if (!causes_holds(k, x))
-        return false;
-    k->of[x].place = 0;
-    k->held--;
-    causes_leave(k, place);
-    return true;
 }
 
 enum cache_cause causes_of_miss(const struct causes *k, uint32_t x, bool in_shadow, uint32_t *by)

@@ -2,6 +2,7 @@
  * Blocks that threads take from each other, and whether what they miss then had been written by another. */
 #include "cache/coherence.h"
 #include "cache/hierarchy.h"
+#include "cache/plain/plain.h"
 
 #include <assert.h>
 #include <stdlib.h>
@@ -295,6 +296,8 @@ void coherence_forget(struct cache *c, int at, unsigned thread, uint64_t line)
 static bool take_line(struct cache *c, int at, unsigned thread, uint64_t line, bool is_lost_above, uint32_t by,
                       lines_entry *dirty)
 {
+    if (c->plain)
+        return plain_take(c, at, thread, line, by, dirty);
     struct level *l = &c->levels[at];
     struct bank *b = l->banks[thread];
     uint32_t number = 0;
@@ -305,7 +308,7 @@ static bool take_line(struct cache *c, int at, unsigned thread, uint64_t line, b
         return false;
     if (!e)
         number = causes_number(b->causes, line);
-    bool in_shadow = causes_drop(b->causes, number);
+    bool in_shadow = shadow_drop(&b->causes->shadow, number);
     if (!e && !in_shadow && !is_lost_above)
         return false;
     causes_note_left(b->causes, number, by, NOTE_TAKEN);
@@ -377,7 +380,8 @@ static void clean(struct cache *c, unsigned thread, uint64_t block)
             continue;
         uint64_t more = k->shift - l->shift, first = block << more;
         for (uint64_t i = 0; i < 1ull << more; i++) {
-            bool was_dirty = lines_clean(&l->banks[thread]->lines, first + i);
+            bool was_dirty =
+                c->plain ? plain_clean(c, at, thread, first + i) : lines_clean(&l->banks[thread]->lines, first + i);
             l->counts.write_backs += was_dirty;
             is_dirty |= was_dirty;
         }
@@ -427,13 +431,28 @@ static void own_shadow(struct coherence *k, const struct causes *of, unsigned mo
     const struct numbers *n = &of->numbers;
     for (uint64_t i = 0; i <= n->mask; i++)
         for (uint32_t line = 0; n->slots[i].key && line < NUMBERS_PAGE; line++)
-            if (n->slots[i].first + line < of->cap && causes_holds(of, n->slots[i].first + line))
+            if (n->slots[i].first + line < of->cap && shadow_holds(&of->shadow, n->slots[i].first + line))
                 own(k, ((n->slots[i].key - 1) << NUMBERS_PAGE_SHIFT | line) >> more, thread);
+}
+
+struct owning {
+    struct coherence *k;
+    uint64_t threads;
+};
+
+static void own_line(void *ctx, uint64_t line)
+{
+    const struct owning *o = ctx;
+    own(o->k, line, o->threads);
 }
 
 /* What the first thread has is found where it lies: before there is a second, nothing is kept of it. */
 static void own_first(struct coherence *k, const struct cache *c)
 {
+    if (c->plain) {
+        plain_each_own(c->plain, own_line, &(struct owning){k, 1ull << c->plain->thread});
+        return;
+    }
     for (int at = 0; at < c->count; at++) {
         const struct level *l = &c->levels[at];
         if (!l->is_coherent)

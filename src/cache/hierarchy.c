@@ -186,6 +186,10 @@ static void move_down(struct cache *c, int at, uint64_t line, lines_entry dirty,
 
 void hierarchy_write_back(struct cache *c, int at, uint64_t address, unsigned thread)
 {
+    if (c->plain && at != NO_LEVEL) {
+        plain_write_back(c, address >> c->levels[at].shift);
+        return;
+    }
     for (; at != NO_LEVEL; at = c->levels[at].next) {
         struct level *l = &c->levels[at];
         if (l->config.write_through)
@@ -245,7 +249,7 @@ static lines_entry reach_exclusive(struct cache *c, int at, uint64_t address, st
     lines_entry e = lines_remove(&b->lines, line, &number);
     if (b->causes && !e)
         number = causes_number(b->causes, line);
-    bool in_shadow = b->causes && causes_drop(b->causes, number);
+    bool in_shadow = b->causes && shadow_drop(&b->causes->shadow, number);
     if (e)
         return e & LINES_DIRTY;
     count_miss(c, at, line, number, in_shadow, v);
@@ -453,10 +457,11 @@ static uint64_t data_misses(const struct cache *c)
 /* Something comes that plain levels do not know. */
 static void leave_plain(struct cache *c)
 {
-    if (c->plain->has_begun) {
-        add_thread(c, c->plain->thread);
+    for (unsigned thread = 0; thread < CACHE_THREADS_MAX; thread++)
+        if (c->plain->banks[thread])
+            add_thread(c, thread);
+    if (c->plain->has_begun)
         plain_hand_over(c, c->plain);
-    }
     plain_free(c->plain);
     c->plain = NULL;
 }
@@ -496,6 +501,8 @@ unsigned cache_reach(struct cache *c, const struct cache_ref *ref)
 {
     c->windows.references++;
     c->evicted = 0;
+    if (c->plain)
+        leave_plain(c);
     if (!(c->threads >> ref->thread & 1))
         add_thread(c, ref->thread);
     return run_ref(c, ref, c->with_causes, true);

@@ -12,10 +12,15 @@ void numbers_init(struct numbers *n)
     memset(n, 0, sizeof *n);
     n->mask = SLOTS_FIRST - 1;
     n->slots = xmalloc(SLOTS_FIRST * sizeof *n->slots);
+    n->pages = xmalloc(SLOTS_FIRST * sizeof *n->pages);
     n->count = NUMBERS_PAGE;
 }
 
-void numbers_fini(struct numbers *n) { free(n->slots); }
+void numbers_fini(struct numbers *n)
+{
+    free(n->slots);
+    free(n->pages);
+}
 
 static struct numbers_page *slot_of(const struct numbers *n, uint64_t page)
 {
@@ -31,6 +36,7 @@ static void grow(struct numbers *n)
     uint64_t cap = n->mask + 1;
     n->slots = xmalloc(2 * cap * sizeof *n->slots);
     n->mask = 2 * cap - 1;
+    n->pages = xrealloc(n->pages, 2 * cap * sizeof *n->pages);
     for (uint64_t i = 0; i < cap; i++)
         if (old[i].key)
             *slot_of(n, old[i].key - 1) = old[i];
@@ -45,6 +51,7 @@ uint32_t numbers_find(struct numbers *n, uint64_t page)
     if (!slot->key) {
         assert(n->count < UINT32_MAX / 2);
         *slot = (struct numbers_page){page + 1, n->count};
+        n->pages[n->count / NUMBERS_PAGE] = page;
         n->count += NUMBERS_PAGE;
     }
     n->recent[page % NUMBERS_RECENT] = *slot;

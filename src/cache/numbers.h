@@ -19,11 +19,16 @@ struct numbers {
     struct numbers_page recent[NUMBERS_RECENT]; /* that were looked for lately, by their low bits */
     struct numbers_page *slots;                 /* all, by hash */
     uint64_t mask;
-    uint32_t count; /* of numbers; those below NUMBERS_PAGE are no line's */
+    uint64_t *pages; /* [count / NUMBERS_PAGE] line >> NUMBERS_PAGE_SHIFT, by number; [0] is none */
+    uint32_t count;  /* of numbers; those below NUMBERS_PAGE are no line's */
 };
 
 void numbers_init(struct numbers *n);
 void numbers_fini(struct numbers *n);
+static inline uint64_t numbers_line(const struct numbers *n, uint32_t number)
+{
+    return n->pages[number / NUMBERS_PAGE] << NUMBERS_PAGE_SHIFT | number % NUMBERS_PAGE;
+}
 uint32_t numbers_find(struct numbers *n, uint64_t page); /* its first line's */
 
 static inline uint32_t numbers_of(struct numbers *n, uint64_t line)

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  * A stopped thread's registers to those of its caller, by the unwind tables of the file that its code is in. Reads
- * memory only through the caller. Rules that need an expression (linkage stubs, realigned stacks) are not followed: the
- * walk ends. */
+ * memory only through the caller. */
 #include <dwarf.h>
 
 #include "image/impl.h"
@@ -13,36 +12,77 @@ static bool is_known(const struct image_frame *f, uint64_t reg)
     return reg < IMAGE_FRAME_REGS && f->known >> reg & 1;
 }
 
-static bool find_cfa(const struct cfi_row *row, const struct image_frame *f, uint64_t *cfa)
+struct step { /* from a frame to its caller's */
+    const struct image *img;
+    const struct image_cie *cie;
+    const struct image_frame *from;
+    image_read_word read;
+    void *ctx;
+    uint64_t cfa;
+};
+
+static bool rule_op(const struct step *s, const struct cfi_rule *rule, struct cfi_op *op)
 {
-    if (row->cfa_expr.start || !is_known(f, row->cfa_reg))
+    struct cursor c = {rule->start, rule->start, rule->start + rule->len, 0, false};
+    return cfi_next(&c, s->img, s->cie, op);
+}
+
+static bool find_cfa(struct step *s, const struct cfi_row *row)
+{
+    const struct image_frame *f = s->from;
+    struct cfi_op op;
+    if (row->cfa_expr.start)
+        return rule_op(s, &row->cfa_expr, &op) && cfi_evaluate(&op, f, NULL, s->read, s->ctx, &s->cfa);
+    if (!is_known(f, row->cfa_reg))
         return false;
-    *cfa = f->regs[row->cfa_reg] + (uint64_t)row->cfa_offset;
+    s->cfa = f->regs[row->cfa_reg] + (uint64_t)row->cfa_offset;
     return true;
 }
 
-enum saved { SAVED_KEPT, SAVED_IN_MEMORY, SAVED_NOWHERE, SAVED_UNCLEAR };
+enum saved { SAVED_THERE, SAVED_NOWHERE, SAVED_UNCLEAR };
 
-/* Where the caller's value of a register is; *at: its distance from the CFA. */
-static enum saved where_saved(const struct image *img, const struct image_cie *cie, const struct cfi_rule *rule,
-                              int64_t *at)
+static enum saved in_memory(const struct step *s, uint64_t addr, uint64_t *word)
 {
-    struct cursor c = {rule->start, rule->start, rule->start + rule->len, 0, false};
+    return s->read(s->ctx, addr, word) ? SAVED_THERE : SAVED_UNCLEAR;
+}
+
+static enum saved in_register(const struct step *s, uint64_t reg, uint64_t *word)
+{
+    if (!is_known(s->from, reg))
+        return SAVED_UNCLEAR;
+    *word = s->from->regs[reg];
+    return SAVED_THERE;
+}
+
+/* The caller's value of a register. */
+static enum saved saved_value(const struct step *s, unsigned reg, const struct cfi_rule *rule, uint64_t *word)
+{
     struct cfi_op op;
+    uint64_t align = (uint64_t)s->cie->data_align, addr;
     if (!rule->start)
-        return SAVED_KEPT;
-    if (!cfi_next(&c, img, cie, &op))
+        return in_register(s, reg, word);
+    if (!rule_op(s, rule, &op))
         return SAVED_UNCLEAR;
     switch (op.op) {
     case DW_CFA_offset:
     case DW_CFA_offset_extended:
-        *at = (int64_t)(op.arg * (uint64_t)cie->data_align);
-        return SAVED_IN_MEMORY;
+        return in_memory(s, s->cfa + op.arg * align, word);
     case DW_CFA_offset_extended_sf:
-        *at = (int64_t)((uint64_t)op.arg_signed * (uint64_t)cie->data_align);
-        return SAVED_IN_MEMORY;
+        return in_memory(s, s->cfa + (uint64_t)op.arg_signed * align, word);
+    case DW_CFA_expression:
+        return cfi_evaluate(&op, s->from, &s->cfa, s->read, s->ctx, &addr) ? in_memory(s, addr, word) : SAVED_UNCLEAR;
+    case DW_CFA_val_expression:
+        return cfi_evaluate(&op, s->from, &s->cfa, s->read, s->ctx, word) ? SAVED_THERE : SAVED_UNCLEAR;
+    case DW_CFA_val_offset:
+        *word = s->cfa + op.arg * align;
+        return SAVED_THERE;
+    case DW_CFA_val_offset_sf:
+        *word = s->cfa + (uint64_t)op.arg_signed * align;
+        return SAVED_THERE;
+    case DW_CFA_register:
+        return in_register(s, op.arg, word);
     case DW_CFA_same_value:
-        return SAVED_KEPT;
+        return in_register(s, reg, word);
     case DW_CFA_undefined:
         return SAVED_NOWHERE;
     default:
@@ -56,26 +96,26 @@ enum image_step image_unwind_step(const struct image *img, const struct image_un
     uint32_t fde = image_unwind_find(u, vaddr);
     struct cfi_machine m;
     struct image_frame up = {0};
-    uint64_t cfa, word;
-    if (fde == ID_NONE || u->fdes[fde].is_signal_frame || !cfi_machine_at(&m, img, u, &u->fdes[fde], vaddr) ||
-        !find_cfa(&m.now, f, &cfa))
+    if (fde == ID_NONE || u->fdes[fde].is_signal_frame || !cfi_machine_at(&m, img, u, &u->fdes[fde], vaddr))
         return IMAGE_STEP_LOST;
-    const struct image_cie *cie = &u->cies[u->fdes[fde].cie];
+    struct step s = {img, &u->cies[u->fdes[fde].cie], f, read, ctx, 0};
+    if (!find_cfa(&s, &m.now))
+        return IMAGE_STEP_LOST;
     for (unsigned reg = 0; reg <= REG_RIP; reg++) {
-        int64_t at = 0;
-        enum saved where = where_saved(img, cie, &m.now.regs[reg], &at);
-        if (reg == REG_RIP && where == SAVED_NOWHERE)
+        uint64_t word;
+        enum saved saved = saved_value(&s, reg, &m.now.regs[reg], &word);
+        if (reg == REG_RIP && saved == SAVED_NOWHERE)
             return IMAGE_STEP_BOTTOM;
-        bool is_there = where == SAVED_IN_MEMORY ? read(ctx, cfa + (uint64_t)at, &word)
-                                                 : where == SAVED_KEPT && reg != REG_RIP && is_known(f, reg);
-        if (reg == REG_RIP)
-            up.pc = is_there ? word : 0;
-        else if (is_there) {
-            up.regs[reg] = where == SAVED_IN_MEMORY ? word : f->regs[reg];
+        if (saved != SAVED_THERE)
+            continue;
+        if (reg == REG_RIP) {
+            up.pc = word;
+        } else {
+            up.regs[reg] = word;
             up.known |= (uint16_t)(1u << reg);
         }
     }
-    up.regs[CFI_REG_RSP] = cfa;
+    up.regs[CFI_REG_RSP] = s.cfa;
     up.known |= 1u << CFI_REG_RSP;
     if (!up.pc)
         return IMAGE_STEP_LOST;

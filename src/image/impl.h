@@ -125,6 +125,13 @@ void cfi_machine_step(struct cfi_machine *m, const struct image_cie *cie,
 bool cfi_machine_at(struct cfi_machine *m, const struct image *img, const struct image_unwind *u,
                     const struct image_fde *f, uint64_t vaddr);
 
+/* ---- expression.c ---- */
+
+/* The word that the expression of *expr comes to in frame f; cfa NULL: nothing is on its stack at the begin. False if
+ * it needs what is not known or cannot be read, or is damaged. */
+bool cfi_evaluate(const struct cfi_op *expr, const struct image_frame *f, const uint64_t *cfa, image_read_word read,
+                  void *ctx, uint64_t *out);
+
 /* ---- lsda.c: exception tables of the GCC family (Itanium C++ ABI, exception tables) ---- */
 
 struct lsda_site {

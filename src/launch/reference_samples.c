@@ -109,9 +109,8 @@ static void switch_on(struct references_area *a, uint64_t length)
         return;
     memset(a->stream->touched, 0, sizeof a->stream->touched);
     memset(a->stream->written, 0, sizeof a->stream->written);
-    memset(a->stream->second, 0, sizeof a->stream->second);
-    memset(a->stream->second_written, 0, sizeof a->stream->second_written);
-    memset(a->stream->swapped, 0, sizeof a->stream->swapped);
+    memset(a->stream->last, 0, sizeof a->stream->last);
+    memset(a->stream->order, 0, sizeof a->stream->order);
     cut_area(a, true);
     a->given = (int64_t)length;
     __atomic_store_n(&a->stream->left, a->given, __ATOMIC_SEQ_CST);

@@ -41,12 +41,37 @@ static uint64_t decimal(const char *text, size_t len)
     return v;
 }
 
+/* Digits, at least one, and blanks behind them: what linkers refuse must not be healed. */
+static bool is_decimal(const char *text, size_t len)
+{
+    size_t i = 0;
+    while (i < len && text[i] >= '0' && text[i] <= '9')
+        i++;
+    bool is_any = i > 0;
+    while (i < len && text[i] == ' ')
+        i++;
+    return is_any && i == len;
+}
+
+/* NAME and blanks behind it. */
+static bool is_named(const struct ar_hdr *h, const char *name)
+{
+    size_t i = strlen(name);
+    if (memcmp(h->ar_name, name, i) != 0)
+        return false;
+    while (i < sizeof h->ar_name && h->ar_name[i] == ' ')
+        i++;
+    return i == sizeof h->ar_name;
+}
+
 /* "name/", or "/N": at N of the table of long names, to "/\n". */
 static const char *name_of(struct reader *r, const struct ar_hdr *h)
 {
     const char *text = h->ar_name;
     size_t len = sizeof h->ar_name;
-    if (text[0] == '/' && text[1] >= '0' && text[1] <= '9') {
+    if (text[0] == '/' && !is_decimal(text + 1, len - 1))
+        return NULL;
+    if (text[0] == '/') {
         uint64_t at = HEADER + decimal(text + 1, len - 1);
         if (!r->ar->names || at >= r->ar->names_len)
             return NULL;
@@ -92,12 +117,12 @@ static int add_member(struct reader *r, const struct ar_hdr *h, size_t at, size_
 static bool take_table(struct reader *r, const struct ar_hdr *h, size_t len)
 {
     const uint8_t *data = (const uint8_t *)h + HEADER;
-    bool is_wide = memcmp(h->ar_name, "/SYM64/ ", 8) == 0;
-    if (is_wide || memcmp(h->ar_name, "/ ", 2) == 0) {
+    bool is_wide = is_named(h, "/SYM64/");
+    if (is_wide || is_named(h, "/")) {
         r->index = data;
         r->index_len = len;
         r->width = is_wide ? 8 : 4;
-    } else if (memcmp(h->ar_name, "// ", 3) == 0) {
+    } else if (is_named(h, "//")) {
         r->ar->names = (const uint8_t *)h;
         r->ar->names_len = HEADER + len;
     } else {
@@ -111,7 +136,8 @@ static int read_members(struct reader *r)
     const struct file_bytes *f = &r->ar->file;
     for (size_t at = SARMAG; at < f->len;) {
         const struct ar_hdr *h = (const struct ar_hdr *)(f->data + at);
-        if (f->len - at < HEADER || memcmp(h->ar_fmag, ARFMAG, sizeof h->ar_fmag) != 0)
+        if (f->len - at < HEADER || memcmp(h->ar_fmag, ARFMAG, sizeof h->ar_fmag) != 0 ||
+            !is_decimal(h->ar_size, sizeof h->ar_size))
             return bad(r, "it is cut off or corrupt");
         size_t len = decimal(h->ar_size, sizeof h->ar_size);
         bool is_table = h->ar_name[0] == '/' && (h->ar_name[1] < '0' || h->ar_name[1] > '9');
@@ -218,32 +244,43 @@ static void put_number(struct strbuf *out, uint64_t v)
 /* Name, date, owner, group and mode; the length is put in. */
 static const char index_header[HEADER + 1] = "/SYM64/         0           0     0     0       0         `\n";
 
+static bool is_written(const struct ld_archive *ar, size_t symbol)
+{
+    return !ar->members.data[ar->symbols.data[symbol].member].is_dropped;
+}
+
 /* Offsets of 8 bytes in the index, whatever the size. */
 void ld_archive_write(const struct ld_archive *ar, struct strbuf *out)
 {
-    size_t index = 8 * (ar->symbols.len + 1), at;
+    size_t index = 8, count = 0, at;
     for (size_t i = 0; i < ar->symbols.len; i++)
-        index += strlen(ar->symbols.data[i].name) + 1;
+        if (is_written(ar, i))
+            index += 8 + strlen(ar->symbols.data[i].name) + 1, count++;
     uint64_t *where = xmalloc((ar->members.len + 1) * sizeof *where);
     at = SARMAG + HEADER + ALIGN_UP(index, 2) + ALIGN_UP(ar->names_len, 2);
     for (size_t i = 0; i < ar->members.len; i++) {
         where[i] = at;
-        at += HEADER + ALIGN_UP(len_now(&ar->members.data[i]), 2);
+        if (!ar->members.data[i].is_dropped)
+            at += HEADER + ALIGN_UP(len_now(&ar->members.data[i]), 2);
     }
     str_reserve(out, at + 1);
     str_puts(out, ARMAG);
     put_header(out, index_header, index);
-    put_number(out, ar->symbols.len);
+    put_number(out, count);
     for (size_t i = 0; i < ar->symbols.len; i++)
-        put_number(out, where[ar->symbols.data[i].member]);
+        if (is_written(ar, i))
+            put_number(out, where[ar->symbols.data[i].member]);
     for (size_t i = 0; i < ar->symbols.len; i++)
-        str_put(out, ar->symbols.data[i].name, strlen(ar->symbols.data[i].name) + 1);
+        if (is_written(ar, i))
+            str_put(out, ar->symbols.data[i].name, strlen(ar->symbols.data[i].name) + 1);
     put_padding(out);
     if (ar->names)
         str_put(out, ar->names, ar->names_len);
     put_padding(out);
     for (size_t i = 0; i < ar->members.len; i++) {
         const struct ld_member *m = &ar->members.data[i];
+        if (m->is_dropped)
+            continue;
         put_header(out, m->header, len_now(m));
         str_put(out, m->instead ? m->instead : m->data, len_now(m));
         put_padding(out);

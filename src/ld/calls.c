@@ -55,6 +55,14 @@ static bool is_stub(const struct maker *m, uint64_t address)
     return s && strstr(s->name, "plt");
 }
 
+/* Calls of _exit and _Exit come to the runtime first (ldrt/leave.h). */
+static const char *name_of(const struct image_symbol *s)
+{
+    static const char before[] = "__wrap_";
+    bool is_ours = !strcmp(s->name, "__wrap__exit") || !strcmp(s->name, "__wrap__Exit");
+    return s->name + (is_ours ? strlen(before) : 0);
+}
+
 /* Functions that were taken over as they are. */
 static void add_symbol_places(struct maker *m)
 {
@@ -62,7 +70,7 @@ static void add_symbol_places(struct maker *m)
         const struct image_symbol *s = &m->r.img->symbols[i];
         bool is_function = s->type == STT_FUNC || s->type == STT_GNU_IFUNC;
         if (is_function && s->shndx && s->addr && *s->name && !map_has(&m->place_at, s->addr) && !is_stub(m, s->addr))
-            add_place(m, arena_strdup(m->out->arena, s->name), NULL, s->addr, s->addr + s->size);
+            add_place(m, arena_strdup(m->out->arena, name_of(s)), NULL, s->addr, s->addr + s->size);
     }
 }
 

@@ -21,9 +21,17 @@ static bool is_wanted(const struct ld_file *f, size_t part)
     return !f->is_archive || f->archive.members.data[part].is_taken;
 }
 
-static const char *name_of(struct arena *a, const struct ld_file *f, size_t part)
+/* Made for this link, in its folder. */
+static bool is_made(const struct ld_copies *c, const char *path)
 {
-    return f->is_archive ? arena_printf(a, "%s(%s)", f->in->path, f->archive.members.data[part].name) : f->in->path;
+    size_t len = strlen(c->folder);
+    return !strncmp(path, c->folder, len) && path[len] == '/';
+}
+
+static const char *name_of(const struct ld_copies *c, const struct ld_file *f, size_t part)
+{
+    const char *path = is_made(c, f->in->path) ? file_base_name(f->in->path) : f->in->path;
+    return f->is_archive ? arena_printf(c->arena, "%s(%s)", path, f->archive.members.data[part].name) : path;
 }
 
 static void name_whole(const struct rewrite_relocatable_stats *s, struct strbuf *out)
@@ -53,24 +61,24 @@ struct tasks {
     const struct rewrite_relocatable_options *opt;
 };
 
-static void rewrite_one(struct task *t, const struct rewrite_relocatable_options *opt)
+void ld_part_rewrite(const char *name, const uint8_t *bytes, size_t len, const struct rewrite_relocatable_options *opt,
+                     struct ld_part *p, struct strbuf *left)
 {
-    struct ld_part *p = &t->file->parts[t->part];
     struct rewrite_relocatable_stats stats;
     struct strbuf error = {0};
     diag_hold(&error);
-    int rc = rewrite_relocatable(t->name, t->bytes, t->len, opt, &p->bytes, &stats);
+    int rc = rewrite_relocatable(name, bytes, len, opt, &p->bytes, &stats);
     diag_hold(NULL);
     p->is_known = true;
     p->is_new = rc == 0 && (stats.counters || stats.runtime_calls || (opt->order && stats.sections_moved));
     if (rc < 0) {
-        str_printf(&t->left, "%s\n", error.data ? error.data : "not understood");
+        str_printf(left, "%s\n", error.data ? error.data : "not understood");
     } else {
         p->funcs = stats.funcs;
         p->funcs_moved = stats.funcs_moved;
         p->counters = stats.counters + stats.runtime_calls;
         p->blocks_ordered = stats.blocks_ordered;
-        name_whole(&stats, &t->left);
+        name_whole(&stats, left);
         rewrite_relocatable_stats_free(&stats);
     }
     if (!p->is_new)
@@ -78,11 +86,16 @@ static void rewrite_one(struct task *t, const struct rewrite_relocatable_options
     str_free(&error);
 }
 
+static void rewrite_task(struct task *t, const struct rewrite_relocatable_options *opt)
+{
+    ld_part_rewrite(t->name, t->bytes, t->len, opt, &t->file->parts[t->part], &t->left);
+}
+
 static void rewrite_range(void *ctx, size_t first, size_t end)
 {
     struct tasks *all = ctx;
     for (; first < end; first++)
-        rewrite_one(&all->v.data[first], all->opt);
+        rewrite_task(&all->v.data[first], all->opt);
 }
 
 /* ---- all parts ---- */
@@ -93,7 +106,7 @@ static void add_tasks(struct ld_copies *c, struct ld_file *f, struct tasks *all)
         const struct ld_member *m = f->is_archive ? &f->archive.members.data[i] : NULL;
         if (f->parts[i].is_known || !is_wanted(f, i))
             continue;
-        struct task t = {f, i, m ? m->data : f->file.data, m ? m->len : f->file.len, name_of(c->arena, f, i), {0}};
+        struct task t = {f, i, m ? m->data : f->file.data, m ? m->len : f->file.len, name_of(c, f, i), {0}};
         VEC_PUSH(&all->v, t);
     }
 }
@@ -139,6 +152,8 @@ static bool is_kept(const struct ld_copies *c, const struct ld_file *f)
     if (c->opt->order)
         return false;
     const char *tmp = getenv("TMPDIR"), *path = f->in->path;
+    if (is_made(c, path))
+        return false;
     size_t len = strlen(tmp = tmp && *tmp ? tmp : "/tmp");
     return strncmp(path, tmp, len) != 0 || path[len] != '/' || strchr(path + len + 1, '/');
 }
@@ -290,7 +305,7 @@ static void count_in(struct ld_copies *c, const struct ld_file *f)
         c->tally->blocks_ordered += p->blocks_ordered;
         for (const char *line = p->left ? p->left : ""; *line;) {
             size_t len = strcspn(line, "\n");
-            ld_tally_leave(c->tally, name_of(c->arena, f, i), arena_strndup(c->arena, line, len));
+            ld_tally_leave(c->tally, name_of(c, f, i), arena_strndup(c->arena, line, len));
             line += len + (line[len] == '\n');
         }
     }

@@ -40,6 +40,9 @@ struct ld_copies { /* of one link */
 };
 /* Fills `instead` of files whose members are marked. 0, or -1: there is no room. */
 int ld_copies_make(struct ld_copies *c);
+/* One object: fills *p but for its `left`, whose lines are appended to LEFT. */
+void ld_part_rewrite(const char *name, const uint8_t *bytes, size_t len, const struct rewrite_relocatable_options *opt,
+                     struct ld_part *p, struct strbuf *left);
 void ld_copies_close(struct ld_copies *c); /* the files, too */
 /* BYTES in a file of its own: FOLDER/NUMBER/base name of PATH; without NUMBER if that is `count`. NULL if there is no
  * room. */
@@ -48,10 +51,29 @@ void ld_tally_leave(struct ld_tally *t, const char *name, const char *why); /* a
 
 /* ---- link.c ---- */
 
-/* argv[0] is executed; what it says goes to `said` unless that is negative. Its status; SIGNAL + 128. */
-int ld_run(const char *const *argv, int said);
+/* argv[0] is executed; what it prints goes to `out` and `err` unless these are negative. Its status; SIGNAL + 128. */
+int ld_run(const char *const *argv, int out, int err);
+bool ld_is_of_c(const char *path); /* an archive that every program has */
 /* The link as it was meant; `more` words at its end, NULL none. */
 int ld_run_plain(const struct ld_link *l, struct arena *a, const char *const *more);
+
+/* ---- lto/bitcode.c: what LLVM compiles while it links ---- */
+
+/* The link's words (an array that ends with NULL) with the objects that are made of bitcode in the place of this; NULL:
+ * it has none, or they cannot be had. *has_said: the link as it was meant prints something. */
+const char *const *ld_bitcode_compile(const struct ld_link *l, const struct ld_line *line, struct arena *a,
+                                      bool *has_said);
+
+/* ---- lto/wrapper.c: what gcc compiles while it links ---- */
+
+/* A word that has the linker's plugin call mtool in the place of gcc's lto-wrapper, of the word that names that; NULL:
+ * it does not, or there is no room. */
+const char *ld_generated_wrap(const struct ld_link *l, struct arena *a, const char *word);
+/* Adds what became of such objects, in a link that is done. */
+void ld_generated_take(const struct ld_link *l, struct arena *a, struct ld_tally *tally);
+bool ld_generates(void); /* this process is called so */
+/* Then: l->linker is the real lto-wrapper. Its status. */
+int ld_generate(const struct ld_link *l, struct arena *a, const struct rewrite_relocatable_options *opt);
 
 /* ---- promote/link.c ---- */
 

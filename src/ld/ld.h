@@ -38,7 +38,8 @@ struct ld_member {
     size_t header_at, len;
     const void *instead; /* what is written in its place, not owned; NULL: itself */
     size_t instead_len;
-    bool is_taken; /* resolve.c */
+    bool is_taken;   /* resolve.c */
+    bool is_dropped; /* it is not written */
 };
 struct ld_symbol {
     const char *name;
@@ -94,6 +95,8 @@ extern const struct ld_tool ld_tools[LD_TOOL_COUNT];
 void ld_tools_list(struct strbuf *out);                  /* appends their names, with commas between them */
 const struct ld_tool *ld_tool_named(const char *name);   /* NULL after one line, which names those that there are */
 const struct ld_tool *ld_tool_of_file(const char *path); /* that made the program which wrote it. Likewise */
+const struct ld_tool *
+ld_tool_of_linked(const char *path); /* that a program was linked for, if that writes; else NULL */
 
 /* ---- link.c ---- */
 
@@ -114,13 +117,15 @@ struct ld_link {
     const char *linker;                /* to be executed */
     const char *const *args;           /* its arguments, without its name, NULL-terminated */
     const char *folder;                /* of temporary files; exists */
+    const char *self;                  /* words of a shell that call mtool for one step, with the same options */
     const struct machine *machine;     /* schedule: that it is done for */
     const struct ld_variables *counts; /* promote: how often variables are used, NULL: estimated */
     bool is_private;                   /* schedule: nobody sees its accesses to memory, whatever the link looks like */
 };
-/* Links for the tool. Standard output, error and exit status are those of the linker, given the inputs as they
- * are: where it refuses the rewritten ones, the link is done without them, and *why_plain (on the heap, else NULL) says
- * so. Returns its status; SIGNAL + 128 if it was killed. */
+/* Links for the tool; or, where gcc's plugin calls this in place of its lto-wrapper (lto/wrapper.c), compiles for it.
+ * Standard output, error and exit status are those of the linker, given the inputs as they are: where it refuses the
+ * rewritten ones, the link is done without them, and *why_plain (on the heap, else NULL) says so. Returns its status;
+ * SIGNAL + 128 if it was killed. */
 int ld_link(const struct ld_link *l, struct ld_tally *tally, char **why_plain);
 
 /* ---- cache.c: rewritten objects and archives are kept, see there ---- */

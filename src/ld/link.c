@@ -28,19 +28,22 @@ struct job {
     char id[LD_HASH];
     struct ld_schedule schedule;
     bool has_plugin, has_intermediate; /* intermediate: an object of link-time optimisation */
+    const char *wrapped;               /* the word that has what is compiled then rewritten; NULL: none has */
+    size_t wrapped_at;                 /* in the line */
+    bool has_said;                     /* what the link prints was seen before */
 };
 
 /* ---- processes ---- */
 
-int ld_run(const char *const *argv, int said)
+int ld_run(const char *const *argv, int out, int err)
 {
     int status;
     pid_t pid = fork();
     if (pid == 0) {
-        if (said >= 0) {
-            dup2(said, STDOUT_FILENO);
-            dup2(said, STDERR_FILENO);
-        }
+        if (out >= 0)
+            dup2(out, STDOUT_FILENO);
+        if (err >= 0)
+            dup2(err, STDERR_FILENO);
         execv(argv[0], (char **)(uintptr_t)argv);
         dprintf(STDERR_FILENO, "mtool: error: %s: %s\n", argv[0], strerror(errno));
         _exit(127);
@@ -65,7 +68,7 @@ int ld_run_plain(const struct ld_link *l, struct arena *a, const char *const *mo
     memcpy(argv + 1, l->args, n * sizeof *argv);
     if (k)
         memcpy(argv + 1 + n, more, k * sizeof *argv);
-    return ld_run(argv, -1);
+    return ld_run(argv, -1, -1);
 }
 
 /* ---- inputs ---- */
@@ -111,6 +114,14 @@ static void open_input(struct job *j, const struct ld_input *in)
     VEC_PUSH(&j->inputs, i);
 }
 
+static void wrap_generated(struct job *j)
+{
+    for (size_t i = 0; i < j->line.args.len && j->has_intermediate && !j->wrapped; i++) {
+        j->wrapped = ld_generated_wrap(j->l, j->arena, j->line.args.data[i]);
+        j->wrapped_at = i;
+    }
+}
+
 /* ---- threads ---- */
 
 static const char *const thread_makers[] = {
@@ -125,7 +136,7 @@ static const char *const quiet_libraries[] = {"libc.so",        "libm.so",      
                                               "libstdc++.so",   "libdl.so",       "librt.so",
                                               "libgfortran.so", "libquadmath.so", "ld-linux-x86-64.so"};
 
-static bool is_of_c(const char *path)
+bool ld_is_of_c(const char *path)
 {
     static const char *const names[] = {"libc.a", "libm.a", "libpthread.a", "libgcc.a", "libgcc_eh.a"};
     for (size_t i = 0; i < ARRAY_LEN(names); i++)
@@ -187,7 +198,7 @@ static void take_of(struct job *j, bool is_c)
     struct ld_archive *all = xmalloc((j->inputs.len + 1) * sizeof *all); /* they share their members with the inputs' */
     size_t count = 0;
     for (size_t i = 0; i < j->inputs.len; i++)
-        if (j->inputs.data[i].is_archive && is_of_c(j->inputs.data[i].in->path) == is_c)
+        if (j->inputs.data[i].is_archive && ld_is_of_c(j->inputs.data[i].in->path) == is_c)
             all[count++] = j->inputs.data[i].archive;
     ld_resolver_take(j->resolver, all, count);
     free(all);
@@ -201,7 +212,7 @@ static void take_members(struct job *j)
         if (j->inputs.data[i].is_archive)
             note_intermediate(j, j->inputs.data[i].in->path); /* one of them */
     for (size_t i = 0; i < j->inputs.len && j->has_intermediate; i++)
-        if (j->inputs.data[i].is_archive && !is_of_c(j->inputs.data[i].in->path))
+        if (j->inputs.data[i].is_archive && !ld_is_of_c(j->inputs.data[i].in->path))
             take_whole(j, &j->inputs.data[i]);
     j->opt.locked = may_have_threads(j) || j->has_intermediate;
     j->opt.clocks_in_line = j->l->samples_short && !j->opt.locked;
@@ -217,6 +228,7 @@ static void open_inputs(struct job *j)
         if (j->inputs.data[i].in->is_whole)
             take_whole(j, &j->inputs.data[i]);
     take_members(j);
+    wrap_generated(j);
 }
 
 /* ---- the runtime ---- */
@@ -243,6 +255,8 @@ static void make_id(struct job *j)
     for (size_t i = 0; i < j->line.args.len; i++)
         if (!is_about_files(j, i))
             str_printf(&all, "|%s", j->line.args.data[i]);
+    const char *options = j->wrapped ? getenv("COLLECT_GCC_OPTIONS") : NULL;
+    str_puts(&all, options ? options : "");
     ld_hash(all.data, all.len, j->id);
     str_free(&all);
 }
@@ -288,7 +302,23 @@ static size_t find_end(const struct job *j)
     return j->line.args.len;
 }
 
-/* Adds words for the linker, at most two, to as many as the line has. False: there is no room for the files. */
+/* Of programs that keep tables: their ends without finalisers (ldrt/leave.h), unless they wrap such calls themselves.
+ */
+static size_t put_wraps(const struct job *j, const char **words, size_t n)
+{
+    enum ld_tool_id tool = j->l->tool->id;
+    for (size_t i = 0; i < j->line.args.len; i++)
+        if (strstr(j->line.args.data[i], "wrap") || (i && strstr(j->line.args.data[i - 1], "wrap")))
+            if (strstr(j->line.args.data[i], "_exit") || strstr(j->line.args.data[i], "_Exit"))
+                return n;
+    if (tool == LD_TOOL_GPROF || tool == LD_TOOL_CLOCKS) {
+        words[n++] = "--wrap=_exit";
+        words[n++] = "--wrap=_Exit";
+    }
+    return n;
+}
+
+/* Adds words for the linker, at most four, to as many as the line has. False: there is no room for the files. */
 static bool put_runtime(struct job *j, const char **words)
 {
     size_t n = j->line.args.len, end = find_end(j);
@@ -297,6 +327,7 @@ static bool put_runtime(struct job *j, const char **words)
         memmove(words + end + 1, words + end, (n++ - end) * sizeof *words);
         words[end] = tool;
     }
+    n = put_wraps(j, words, n);
     words[n] = counts; /* its page of counters is the last */
     return counts && (tool || !j->l->tool->runtime);
 }
@@ -306,7 +337,7 @@ static bool put_runtime(struct job *j, const char **words)
 /* The words that the linker is run with; NULL if there is no room for the copies. */
 static const char **make_line(struct job *j)
 {
-    const char **argv = ARENA_ARRAY(j->arena, const char *, j->line.args.len + 4);
+    const char **argv = ARENA_ARRAY(j->arena, const char *, j->line.args.len + 6);
     argv[0] = j->l->linker;
     memcpy(argv + 1, j->line.args.data, j->line.args.len * sizeof *argv);
     for (size_t i = 0; i < j->inputs.len; i++) {
@@ -319,6 +350,8 @@ static const char **make_line(struct job *j)
         if (is_apart) /* two words: the first becomes an option without effect */
             argv[2 + in->in->arg] = in->instead;
     }
+    if (j->wrapped)
+        argv[1 + j->wrapped_at] = j->wrapped;
     if (!j->l->tool->extension) /* its programs write nothing */
         return argv;
     return put_runtime(j, argv + 1) ? argv : NULL;
@@ -352,14 +385,14 @@ static int link_rewritten(struct job *j, const char **why_plain)
 {
     const char **argv = make_line(j);
     int fd = memfd_create("mtool-ld", MFD_CLOEXEC);
-    int status = argv && fd >= 0 ? ld_run(argv, fd) : 1;
+    int status = argv && fd >= 0 ? ld_run(argv, fd, fd) : 1;
     if (status != 0) {
         const char *why = "there is no room for its temporary files";
         if (argv && fd >= 0)
             why = arena_printf(j->arena, "the linker refuses the rewritten objects: %s", first_line(j, fd));
         status = ld_run_plain(j->l, j->arena, NULL);
         *why_plain = status == 0 ? why : NULL; /* else it is no fault of ours */
-    } else if (has_bytes(fd)) {                /* its words would name our copies: those of the plain link are shown */
+    } else if (j->has_said || has_bytes(fd)) { /* its words would name our copies: those of the plain link are shown */
         const char *const elsewhere[] = {"-o", arena_printf(j->arena, "%s/plain", j->l->folder), NULL};
         status = ld_run_plain(j->l, j->arena, elsewhere);
     }
@@ -368,12 +401,44 @@ static int link_rewritten(struct job *j, const char **why_plain)
     return status;
 }
 
+static int link_whole(struct job *j, const char **why)
+{
+    static const char no_room[] = "there is no room for its temporary files";
+    const char *const *words = ld_bitcode_compile(j->l, &j->line, j->arena, &j->has_said);
+    if (words) {
+        ld_line_free(&j->line);
+        ld_line_parse(j->arena, words, &j->line);
+    }
+    j->resolver = ld_resolver_new();
+    j->has_plugin = has_plugin(j);
+    open_inputs(j);
+    j->copies = (struct ld_copies){j->arena, j->l->folder, &j->opt, j->tally, j->inputs.data, j->inputs.len};
+    bool is_kept = ld_copies_make(&j->copies) == 0;
+    int status;
+    make_id(j);
+    if (!is_kept || !(j->tally->counters || j->tally->blocks_ordered || j->wrapped))
+        status = ld_run_plain(j->l, j->arena, NULL), *why = is_kept ? NULL : no_room;
+    else if ((status = link_rewritten(j, why)) == 0 && j->wrapped && !*why)
+        ld_generated_take(j->l, j->arena, j->tally);
+    ld_copies_close(&j->copies);
+    VEC_FREE(&j->inputs);
+    ld_resolver_free(j->resolver);
+    return status;
+}
+
+/* Nobody knows what else is linked, and so whether there are threads. */
+static int generate(struct job *j)
+{
+    j->opt.locked = true;
+    j->tally->is_seen = j->schedule.is_seen = !j->l->is_private;
+    return ld_generate(j->l, j->arena, &j->opt);
+}
+
 int ld_link(const struct ld_link *l, struct ld_tally *tally, char **why_plain)
 {
     struct job j = {.l = l, .tally = tally, .arena = arena_new(), .opt.tool = l->tool->plan};
     j.opt.all_blocks = l->all_blocks;
     const char *why = NULL;
-    bool is_kept = true;
     int status;
     if (l->tool->id == LD_TOOL_SCHEDULE) {
         j.schedule.sched = sched_new(l->machine);
@@ -381,28 +446,15 @@ int ld_link(const struct ld_link *l, struct ld_tally *tally, char **why_plain)
         j.opt.order_ctx = &j.schedule;
     }
     ld_line_parse(j.arena, l->args, &j.line);
-    if (!j.line.links || j.line.is_partial ||
-        output_is_input(&j)) { /* what is joined now is rewritten when it is linked at last */
+    if (ld_generates())
+        status = generate(&j);
+    else if (!j.line.links || j.line.is_partial ||
+             output_is_input(&j)) /* what is joined now is rewritten when it is linked at last */
         status = ld_run_plain(l, j.arena, NULL);
-    } else if (l->tool->id == LD_TOOL_PROMOTE) {
+    else if (l->tool->id == LD_TOOL_PROMOTE)
         status = ld_link_promoted(l, &j.line, j.arena, tally, &why);
-    } else {
-        j.resolver = ld_resolver_new();
-        j.has_plugin = has_plugin(&j);
-        open_inputs(&j);
-        j.copies = (struct ld_copies){j.arena, l->folder, &j.opt, tally, j.inputs.data, j.inputs.len};
-        is_kept = ld_copies_make(&j.copies) == 0;
-        make_id(&j);
-        if (is_kept && !tally->counters && !tally->blocks_ordered)
-            status = ld_run_plain(l, j.arena, NULL);
-        else if (is_kept)
-            status = link_rewritten(&j, &why);
-        else
-            status = ld_run_plain(l, j.arena, NULL), why = "there is no room for its temporary files";
-        ld_copies_close(&j.copies);
-        VEC_FREE(&j.inputs);
-        ld_resolver_free(j.resolver);
-    }
+    else
+        status = link_whole(&j, &why);
     *why_plain = why ? xstrdup(why) : NULL;
     ld_line_free(&j.line);
     sched_free(j.schedule.sched);

@@ -61,3 +61,21 @@ const struct ld_tool *ld_tool_of_file(const char *path)
                       : "was not written by a program that 'mtool ld' linked");
     return NULL;
 }
+
+const struct ld_tool *ld_tool_of_linked(const char *path)
+{
+    struct image *img = NULL;
+    struct strbuf why = {0};
+    struct wire_link note = {.tool = LD_TOOL_COUNT};
+    diag_hold(&why);
+    if (image_open(path, &img) == 0) {
+        const struct image_section *s = image_section_named(img, WIRE_LINK_SECTION);
+        const uint8_t *p = s && s->size == sizeof note ? image_at(img, s->addr, s->size) : NULL;
+        if (p && memcmp(p, WIRE_LINK_MAGIC, sizeof note.magic) == 0)
+            memcpy(&note, p, sizeof note);
+    }
+    diag_hold(NULL);
+    image_close(img);
+    str_free(&why);
+    return note.version == WIRE_LINK_VERSION && note.tool < LD_TOOL_COUNT ? &ld_tools[note.tool] : NULL;
+}

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Of programs that count calls: those through pointers, by site and target, and samples of the program counter, one for
- * each tick of processor time. Tables in the section of counters, which counts.c writes. An entry is taken by its first
- * word, without a lock, so that signals and threads may come at any time; one that is taken twice is summed up by who
- * reads it. Nothing here is called by, or calls, the C library. */
+ * each tick of processor time. Tables in the section of counters, which is a file's memory (counts.c). An entry is
+ * taken by its first word, without a lock, so that signals and threads may come at any time; one that is taken twice is
+ * summed up by who reads it. Nothing here is called by, or calls, the C library. */
 #include <asm/unistd.h>
 #include <stddef.h>
 
 #include "ldrt/call.h"
+#include "ldrt/leave.h"
 #include "ldrt/runtime.h"
 #include "wire/link.h"
 
@@ -164,6 +165,13 @@ __asm__(".text\n"
         ".size mtool_tool_restore,.-mtool_tool_restore\n");
 extern void restore(void) __asm__("mtool_tool_restore") __attribute__((visibility("hidden")));
 
+static void note_time(void)
+{
+    int64_t now[2] = {0, 0};
+    if (call(__NR_clock_gettime, PROCESS_CLOCK, (long)now, 0, 0) == 0)
+        samples.spare[0] = (uint64_t)now[0] * 1000000000u + (uint64_t)now[1];
+}
+
 static void sample(int number, void *info, void *context)
 {
     int overrun;
@@ -172,6 +180,7 @@ static void sample(int number, void *info, void *context)
     __builtin_memcpy(&overrun, (char *)info + OVERRUN_AT, sizeof overrun);
     __builtin_memcpy(&at, (char *)context + RIP_AT, sizeof at);
     add(&samples, SAMPLES_BITS, at, 1, 1 + (uint64_t)(overrun > 0 ? overrun : 0));
+    note_time();
 }
 
 /* A program that takes the signal for itself keeps it, and is not sampled. The timer is of processor time: it does not
@@ -253,14 +262,10 @@ __attribute__((visibility("hidden"))) void tool_begin(const volatile struct wire
     table_begin(&arcs, WIRE_TABLE_ARCS, ARCS_BITS);
     table_begin(&samples, WIRE_TABLE_SAMPLES, SAMPLES_BITS);
     table_begin(&slots, WIRE_TABLE_SLOTS, SLOTS_BITS);
+    take_slots();                          /* relocations are done when initialisers are called */
     if (!(note->flags & WIRE_LINK_SHARED)) /* of several files in a process one samples, which is never unloaded */
         begin_samples();
 }
 
-__attribute__((visibility("hidden"))) void tool_end(void)
-{
-    int64_t now[2] = {0, 0};
-    take_slots();
-    if (call(__NR_clock_gettime, PROCESS_CLOCK, (long)now, 0, 0) == 0)
-        samples.spare[0] = (uint64_t)now[0] * 1000000000u + (uint64_t)now[1];
-}
+__attribute__((visibility("hidden"))) void tool_end(void) { note_time(); }
+__attribute__((visibility("hidden"))) void tool_lasts(void) {}

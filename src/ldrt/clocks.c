@@ -16,6 +16,7 @@
 #include <stddef.h>
 
 #include "ldrt/call.h"
+#include "ldrt/leave.h"
 #include "ldrt/runtime.h"
 
 enum { STACK = 1 << 20, FRAME = 32, ARCS_BITS = 14, ARC = 64, FUNCS_BITS = 13, TRIES = 32, HEAD = 64 };

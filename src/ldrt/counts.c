@@ -22,6 +22,7 @@ extern int register_atfork(void (*prepare)(void), void (*parent)(void), void (*c
 extern void tool_begin(const volatile struct wire_link *note) __asm__("mtool_tool_begin")
     __attribute__((weak, visibility("hidden")));
 extern void tool_forked(void) __asm__("mtool_tool_forked") __attribute__((weak, visibility("hidden")));
+extern void tool_lasts(void) __asm__("mtool_tool_lasts") __attribute__((weak, visibility("hidden")));
 extern void tool_end(void) __asm__("mtool_tool_end") __attribute__((weak, visibility("hidden")));
 
 __attribute__((section(WIRE_LINK_SECTION), used)) static const volatile struct wire_link note = {
@@ -40,6 +41,8 @@ __asm__(".pushsection mtool_counters,\"aw\",@nobits\n"
 extern const char own_begin[] __asm__("__ehdr_start") __attribute__((weak, visibility("hidden")));
 
 static int is_mapped;                    /* the counters are a file's */
+static int has_ended;                    /* by the finalisers, behind which exit calls _exit */
+static long own_process;                 /* whose memory this is: a child of vfork has another number */
 static char made[2 * PATH];              /* the file that was made last */
 static char folder[PATH], pattern[PATH]; /* the pattern: given, if not empty */
 
@@ -218,15 +221,20 @@ static int has_file(void) { return note.extension[0] != 0; }
 static int can_be_mapped(void)
 {
     uintptr_t begins = (uintptr_t)counters_begin, ends = (uintptr_t)counters_end;
-    return !tool_begin && !has_own_libc() && !((begins | ends) & (PAGE - 1)) && (uintptr_t)last_page + PAGE == ends;
+    return (!tool_begin || tool_lasts) && !has_own_libc() && !((begins | ends) & (PAGE - 1)) &&
+           (uintptr_t)last_page + PAGE == ends;
 }
 
 static void forget_counts(void) /* in the child of a fork: they are the parent's */
 {
+    own_process = call(__NR_getpid, 0, 0, 0, 0);
+    has_ended = 0;
     if (is_mapped) {
         is_mapped = map_counters(0);
         if (!is_mapped)
             map_at(counters_begin, counter_bytes(), MAP_ANONYMOUS_FIXED, -1);
+        if (tool_begin)
+            tool_begin(&note);
         return;
     }
     if (tool_forked)
@@ -245,6 +253,7 @@ static void begin(void)
     if (call(__NR_getcwd, (long)folder, PATH, 0, 0) <= 0)
         folder[0] = 0;
     read_pattern();
+    own_process = call(__NR_getpid, 0, 0, 0, 0);
     is_mapped = can_be_mapped() && map_counters(1);
     if (tool_begin)
         tool_begin(&note);
@@ -254,8 +263,9 @@ static void begin(void)
 
 static void end(void)
 {
-    if (!counter_count())
+    if (!counter_count() || has_ended)
         return;
+    has_ended = 1;
     if (tool_end)
         tool_end();
     long fd = is_mapped || !has_file() ? -1 : begin_file();
@@ -263,6 +273,13 @@ static void end(void)
         return;
     (void)write_all(fd, counters_begin, counter_bytes());
     call(__NR_close, fd, 0, 0, 0);
+}
+
+void mtool_leave_now(void) __attribute__((visibility("hidden")));
+void mtool_leave_now(void)
+{
+    if (own_process == call(__NR_getpid, 0, 0, 0, 0))
+        end();
 }
 
 /* The first to begin and the last to end: linkers order these sections by their numbers, and what ends does so from the

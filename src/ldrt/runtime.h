@@ -10,6 +10,9 @@
 void tool_begin(const volatile struct wire_link *note) __asm__("mtool_tool_begin");
 /* May be missing: in the child of a fork, before its counters are made zeros. */
 void tool_forked(void) __asm__("mtool_tool_forked");
+/* It may be missing: all that the tool keeps is in the section of counters, as it is to be written, at any time. So
+ * that can be the memory of a file. */
+void tool_lasts(void) __asm__("mtool_tool_lasts");
 /* In front of the counters' being written. */
 void tool_end(void) __asm__("mtool_tool_end");
 

@@ -19,6 +19,7 @@ struct frame {                    /* what samples ended there */
     uint32_t block, func, parent; /* by number; ID_NONE: none that is counted; the caller's frame */
     bool is_cut;                  /* without a parent: what called it is not known */
     uint64_t user, kernel;
+    uint64_t below; /* of user: in it and in what it called */
 };
 struct chains {
     struct frame *frames;
@@ -54,6 +55,16 @@ static void take_samples(struct chains *c, const struct prof_input *in)
     }
 }
 
+static void add_below(struct chains *c)
+{
+    for (size_t i = c->count; i-- > 0;) { /* a caller stands before whom it calls */
+        struct frame *f = &c->frames[i];
+        f->below += f->user;
+        if (f->parent != ID_NONE)
+            c->frames[f->parent].below += f->below;
+    }
+}
+
 const struct chains *chains_open(struct join *j)
 {
     const struct prof_input *in = j->in;
@@ -69,6 +80,7 @@ const struct chains *chains_open(struct join *j)
         c->frames[i].is_cut = f->parent == ID_NONE && f->module == ID_NONE;
     }
     take_samples(c, in);
+    add_below(c);
     return c->user && (double)c->user >= OWN_MIN * (double)j->samples_all ? c : NULL;
 }
 
@@ -104,8 +116,11 @@ void chains_by_node(const struct chains *c, const uint8_t *inside, const uint32_
         uint32_t node = f->func == ID_NONE || inside[f->block] || c->state[i] == UNSURE ? ID_NONE : node_of[f->func];
         if (node == ID_NONE)
             continue;
-        out[node].inside += c->state[i] == INSIDE ? f->user : 0;
+        bool is_inside = c->state[i] == INSIDE;
+        out[node].inside += is_inside ? f->user : 0;
         out[node].all += f->user;
+        out[node].below_inside += is_inside ? f->below : 0;
+        out[node].below_all += f->below;
     }
 }
 

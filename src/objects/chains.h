@@ -20,11 +20,12 @@ const struct chains *chains_open(struct join *j);
 /* The innermost procedure that is called once and has all that the program does among its calls' work but what starts
  * and ends it: by number; ID_NONE: there is none. */
 uint32_t chains_root(const struct join *j, const struct chains *c);
-struct chained_share { /* samples */
-    uint64_t inside, all;
+struct chained_share {                /* samples */
+    uint64_t inside, all;             /* in its own code */
+    uint64_t below_inside, below_all; /* or in what that called */
 };
-/* By node of the graph: of samples in its own code but for what is `inside`, how many are on its behalf. Of the code
- * that chains_within was asked about last; adds to out. */
+/* By node of the graph: of samples in its own code but for what is `inside`, and of those with what it called, how many
+ * are on its behalf. Of the code that chains_within was asked about last; adds to out. */
 void chains_by_node(const struct chains *c, const uint8_t *inside, const uint32_t *node_of, struct chained_share *out);
 struct chained chains_within(const struct chains *c, const uint8_t *inside /* by number of a block */);
 

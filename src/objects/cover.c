@@ -158,11 +158,16 @@ void cover_flow(struct cover *c)
     }
 }
 
+/* What hardly works itself and is called through a pointer (a command of an interpreter), its callees tell about. */
 void cover_correct(struct cover *c, const struct chained_share *by_node)
 {
-    for (uint32_t n = 0; n < c->g->node_count; n++)
-        if (by_node[n].all >= SAMPLES_MIN)
-            c->under[n] = (double)by_node[n].inside / (double)by_node[n].all;
+    for (uint32_t n = 0; n < c->g->node_count; n++) {
+        const struct chained_share *s = &by_node[n];
+        if (s->all >= SAMPLES_MIN)
+            c->under[n] = (double)s->inside / (double)s->all;
+        else if (s->below_all >= SAMPLES_MIN)
+            c->under[n] = (double)s->below_inside / (double)s->below_all;
+    }
 }
 
 /* ---- what came of it ---- */

@@ -9,8 +9,8 @@
 #include <math.h>
 #include <stdlib.h>
 
-#define APART 0.01      /* of an object's work within another: no overlap to speak of */
-#define UNSURE_MAX 0.05 /* of all samples: chains that were cut before they said whether they are inside */
+#define APART 0.01     /* of an object's work within another: no overlap to speak of */
+#define UNSURE_MAX 0.2 /* of all samples: chains that were cut before they said whether they are inside */
 
 struct overlap {
     struct join *j;

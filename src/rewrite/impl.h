@@ -222,7 +222,8 @@ static inline uint64_t rw_enter(const struct rw *w, uint32_t block)
 }
 /* Second copies, which begin as the block does. Control gets there from a check in the first, or from a second copy. */
 enum {
-    RW_SECOND_FLAGS = 64, /* until versions are chosen: flags are alive where the block begins */
+    RW_SECOND_FLAGS = 64, /* until versions are chosen: flags are alive where the block begins; */
+    RW_SECOND_TAIL = 64,  /* from then on: what is inserted in front of the next instruction stands there too */
     RW_SECOND_CHECK = 128
 };
 _Static_assert(CFG_BLOCK_INSNS_MAX < RW_SECOND_FLAGS, "a block's number of instructions stands beside the flags");
@@ -230,10 +231,18 @@ static inline unsigned rw_second(const struct rw *w, uint32_t block)
 {
     return w->second ? w->second[block] & (RW_SECOND_FLAGS - 1) : 0;
 }
+static inline bool rw_has_tail(const struct rw *w, uint32_t block)
+{
+    return w->second && w->second[block] & RW_SECOND_TAIL;
+}
+static inline bool rw_has_second(const struct rw *w, uint32_t block)
+{
+    return rw_second(w, block) || rw_has_tail(w, block);
+}
 /* From a second copy to the next one: it has no check. */
 static inline bool rw_goes_on(const struct rw *w, uint32_t block)
 {
-    return rw_second(w, block) && !(w->second[block] & RW_SECOND_CHECK);
+    return rw_has_second(w, block) && !(w->second[block] & RW_SECOND_CHECK);
 }
 /* side_exits.c: one of rewrite_side_exits that is inside a block of the map, where all but its end has the original's
  * lengths */
@@ -330,6 +339,7 @@ bool rw_branch_arrives(const struct rw *w, uint32_t block, bool is_second, struc
 const struct rw_fragment *rw_fragment_of(const struct rw_func *fn, enum rw_fragment_kind kind, uint32_t id);
 /* Of instruction i of block b, what is inserted in front of it included. */
 uint32_t rw_insn_off(const struct rw *w, uint32_t b, uint32_t i);
+uint32_t rw_insn_own_off(const struct rw *w, uint32_t b, uint32_t i); /* behind what is inserted in front of it */
 /* Where the instructions of block b end, or the jump behind them to a block in the other part that they fall into. */
 uint32_t rw_end_off(const struct rw *w, uint32_t b, bool with_jump);
 /* cold.c: whether a function may stand in two parts. The other fills is_cold for its blocks. */
@@ -435,11 +445,11 @@ uint64_t rw_blob_forked(const struct rw *w);
 uint64_t rw_blob_catch(const struct rw *w);
 uint64_t rw_blob_chunk_full(const struct rw *w);
 uint64_t rw_blob_forget_lines(const struct rw *w);
-/* A reference to a line, among threads. */
+/* A reference to a line, where several of each place are kept or there are threads. */
 enum rw_line {
     RW_LINE_MAY_PASS, /* told but if the runtime says not, by ZF */
     RW_LINE_TOLD,     /* told */
-    RW_LINE_NEXT      /* likewise: its second line */
+    RW_LINE_BOTH      /* of this line and the next: as RW_LINE_MAY_PASS */
 };
 uint64_t rw_blob_line(const struct rw *w, enum rw_line how, bool is_store);
 uint64_t rw_blob_lines_reach(const struct rw *w);

@@ -28,7 +28,7 @@ void rewrite_options_put(const struct rewrite_options *opt, struct strbuf *out)
     if (rewrite_heat_id(opt->heat, heat, &samples))
         str_printf(out, "heat %s ", heat);
     if (opt->filter_shift)
-        str_printf(out, "filter %u %d %d ", opt->filter_shift, opt->filter_two, opt->filter_threads);
+        str_printf(out, "filter %u %d %d ", opt->filter_shift, opt->filter_lines, opt->filter_threads);
     if (opt->sets.mask)
         str_printf(out, "sets %u %x %x %x ", opt->sets.shift, opt->sets.factor, opt->sets.mask, opt->sets.value);
     if (opt->samples)

@@ -68,10 +68,11 @@ struct rewrite_options {
                              in a cache of lines of 2^filter_shift bytes whose sets are a multiple of WIRE_FILTER_SLOTS,
                              keep the order of use (or turn away from what was used last), and allocate on writes;
                              not shorter than REWRITE_FILTER_LINE_MIN */
-    bool filter_two;      /* likewise, in one of two ways or more: nor those that change the order of the last two lines
+    uint8_t filter_lines; /* likewise, 2 to WIRE_LAST_LINES: nor those to the last so many lines of their place, of
+                             which only the order changes, in a cache that has them whatever comes; 0, 1: the last one
                              alone. With a filter of lines of 64 bytes or more; not with sets */
     bool filter_threads;  /* likewise, in caches that each thread has for itself, which take lines from each other: what
-                             another one's reference may have changed is told. With `threads`; with filter_two under
+                             another one's reference may have changed is told. With `threads`; with filter_lines under
                              LRU alone */
     struct rewrite_sets sets;
     bool clocks_in_line;  /* relocatable objects: see rewrite_relocatable_options */

@@ -11,6 +11,7 @@
 #include "rt/rt.h"
 
 #include <asm/hwcap2.h>
+#include <elf.h>
 #include <linux/auxvec.h>
 
 void *memcpy(void *to, const void *from, size_t n)
@@ -261,6 +262,20 @@ static struct rt_module *find_own(void)
     return 0;
 }
 
+/* Garbage collectors look for pointers in all writable segments that program headers tell of (dl_iterate_phdr): in
+ * counters they would find numbers, and lose time. The dynamic linker has mapped this one already. */
+static void hide_counters(void)
+{
+    Elf64_Phdr *p = (Elf64_Phdr *)(rt_blob + rt_config.phdrs_rel);
+    while (p->p_type && (p->p_type != PT_LOAD || p->p_memsz != PAGE + rt_config.bytes || !(p->p_flags & PF_W)))
+        p++;
+    uint64_t page = (uint64_t)&p->p_flags & ~(uint64_t)(PAGE - 1);
+    if (!p->p_type || failed(sys(SYS_mprotect, page, PAGE, PROT_RW, 0, 0, 0)))
+        return;
+    p->p_flags &= ~(uint32_t)PF_W;
+    sys(SYS_mprotect, page, PAGE, PROT_READ, 0, 0, 0);
+}
+
 /* The own module's entry, made if it has none; 0 if there is no room. */
 static struct rt_module *enter_module(void)
 {
@@ -275,6 +290,7 @@ static struct rt_module *enter_module(void)
     if (m) {
         *m = mine;
         d->self = data;
+        hide_counters();
     } else {
         PCB->no_slots = 1; /* new ones would not know of this module */
     }

@@ -71,7 +71,8 @@ enum {
     CONFIG_PROBES = 8,
     CONFIG_FAULTS = 16,
     CONFIG_STREAM = 32,
-    CONFIG_LINES = 64
+    CONFIG_LINES = 64,
+    CONFIG_LAST_SHIFT = 8 /* a byte: how many lines of each place of the filter are kept (rt_last.S) */
 };
 struct rt_config {    /* filled in by the rewriter; distances from the start of the blob */
     int64_t data_rel; /* struct rt_data, and the counters PAGE bytes further */
@@ -80,6 +81,7 @@ struct rt_config {    /* filled in by the rewriter; distances from the start of 
     int64_t orig_rel; /* the original DT_INIT or e_entry; 0 none */
     uint8_t key[WIRE_KEY_BYTES];
     int64_t image_rel; /* the module's first byte */
+    int64_t phdrs_rel; /* its program headers, behind which is a zero */
 };
 
 struct rt_data {       /* in the module's own writable page */

@@ -37,14 +37,14 @@ rt_config:                              /* 128: see struct rt_config */
     .quad rt_forget_lines - rt_blob     /* 216: the filter's tables say nothing any more; flags change */
     .quad rt_watched - rt_blob          /* 224: a watched function is entered or left */
     .quad rt_told - rt_blob             /* 232: an instruction whose operands do not say where it reaches */
-    .quad rt_line_read - rt_blob        /* 240: a reference to a line, with threads; ZF: it need not be told */
+    .quad rt_line_read - rt_blob        /* 240: a reference to a line; ZF: it need not be told */
     .quad rt_line_written - rt_blob     /* 248 */
     .quad rt_line_told_read - rt_blob   /* 256: it is told; flags change */
     .quad rt_line_told_written - rt_blob /* 264 */
-    .quad rt_line_next_read - rt_blob   /* 272: the second line of such a one */
-    .quad rt_line_next_written - rt_blob /* 280 */
+    .quad rt_line_both_read - rt_blob   /* 272: to two lines, of which the first is said; ZF: it need not be told */
+    .quad rt_line_both_written - rt_blob /* 280 */
     .quad rt_lines_reach - rt_blob      /* 288: to several */
-    .quad rt_lines_range - rt_blob      /* 296: by a string instruction */
+    .quad rt_lines_range - rt_blob      /* 296: by a string instruction; ZF: it need not be told */
 rt_states:                              /* 304: see STATE */
 
     .text
@@ -272,8 +272,8 @@ rt_probe_read_clock:
 /* As SAVED, with all signals blocked inside: those that wait come where the stack is described, and rbp, which frames
  * are found by, is the program's. */
     .set STREAM_IS_CONFINED, 0x7f000000 + 76 /* WIRE_STREAM_VADDR + offset of is_confined */
-    .globl rt_chunk_full, rt_forget_lines
-    .hidden rt_chunk_full, rt_forget_lines
+    .globl rt_chunk_full
+    .hidden rt_chunk_full
 rt_chunk_full:
     STATE 0
     pushfq
@@ -343,43 +343,6 @@ rt_chunk_full:
     mov rbp, [rsp + 16]
     jmp 2b
 
-    .set STREAM_ENTRY, 0x7f000000 /* WIRE_STREAM_VADDR + offset of put */
-    .set TABLES, 0x7f000000 + 192 /* WIRE_STREAM_VADDR + offset of touched and written */
-    .set TABLE_WORDS, 5 * 64
-    .set SWAPPED, TABLES + 4 * 8 * 64
-    .set EVENT_SWAPPED, 0x80050001 - 0x100000000 /* WIRE_EVENT(...) */
-    .set SWAPPED_BYTES, 32
-rt_forget_lines:
-    STATE 0
-    push rax
-    STATE 8
-    push rcx
-    STATE 16
-    xor eax, eax
-    mov ecx, 63
-1:  add rax, rax
-    cmp qword ptr gs:[SWAPPED + rcx * 8], 0
-    je 2f
-    inc rax
-2:  dec ecx
-    jns 1b
-    test rax, rax
-    jz 3f
-    mov ecx, SWAPPED_BYTES
-    xadd gs:[STREAM_ENTRY], rcx
-    mov qword ptr gs:[rcx], EVENT_SWAPPED
-    mov qword ptr gs:[rcx + 8], 0
-    mov gs:[rcx + 16], rax
-3:  mov eax, TABLE_WORDS
-4:  mov qword ptr gs:[TABLES - 8 + rax * 8], 0
-    dec eax
-    jnz 4b
-    pop rcx
-    STATE 8
-    pop rax
-    STATE 0
-    ret
-
 /* A watched function is entered, or (bit 31) left: eax is its number, with WIRE_CALL_*, rax what it was before is
  * pushed, above the red zone. Makes an event of the thread's stream (wire/stream.h) without a system call, but where
  * what is looked at on the stack goes on in the next page: but for the first thread's stack that may be none, which a
@@ -392,7 +355,7 @@ rt_forget_lines:
     .set STREAM_BEGIN, 24
     .set STREAM_IS_ALONE, 84
     .set STREAM_STACK_TOP, 120
-    .set STREAM_OPEN, 192 + 5 * 8 * 64 + 8 + 2 * 16 * 32
+    .set STREAM_OPEN, 192 + 10 * 8 * 64 + 5 * 64 + 2 * 16 * 32
     .set OPEN_SHIFT, 5 /* of struct wire_open: */
     .set OPEN_STACK, STREAM_OPEN - 32
     .set OPEN_RETURN, STREAM_OPEN - 24
@@ -401,7 +364,7 @@ rt_forget_lines:
     .set OPEN_OUTER, STREAM_OPEN - 64 /* the stack pointer of the one around it */
     .set STREAM_OPEN_COUNT, STREAM_OPEN + 32 * 32
     .set STREAM_COPIES, STREAM_OPEN_COUNT + 4 * 8
-    .set STREAM_PATHS, 8192 + 17 * 65536
+    .set STREAM_PATHS, 12288 + 17 * 65536
     .set OPEN_MAX, 32
     .set PATHS_IS_NEAR, STREAM_PATHS
     .set NODES, STREAM + STREAM_PATHS + 64

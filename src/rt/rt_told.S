@@ -6,30 +6,15 @@
  * anywhere. What needs more than a few steps is done by told.c, with signals blocked.
  */
 #include "rt/rt_state.S"
+#include "rt/rt_stream.S"
 
     .intel_syntax noprefix
     .section .text.sites, "ax"
 
-    .set STREAM, 0x7f000000 /* WIRE_STREAM_VADDR; then offsets in struct wire_stream */
-    .set PUT, 0
-    .set LIMIT, 8
-    .set IS_CONFINED, 76
-    .set TOUCHED, 192
-    .set WRITTEN, 192 + 8 * 64
-    .set SECOND, WRITTEN + 8 * 64
-    .set SECOND_WRITTEN, SECOND + 8 * 64
-    .set SWAPPED, SECOND_WRITTEN + 8 * 64
-    .set SWAPS, SWAPPED + 8 * 64
-    .set BEFORE, SWAPS + 8
-    .set CALLS, BEFORE + 16 * 32
     .set CALLS_MAX, 512
-    .set CONFIG_FLAGS, 16
-    .set CONFIG_LINES, 64
-    .set CONFIG_KEY, 32
     .set EVENT_RANGE, 0x80000002 - 0x100000000 /* WIRE_EVENT(...) */
     .set EVENT_UNTOLD, 0x80030000 - 0x100000000
     .set EVENT_REACH, 0x80040001 - 0x100000000
-    .set ENTRY_BYTES, 16
     .set RANGE_BYTES, 48
     .set REACH_BYTES, 32
 
@@ -50,9 +35,6 @@
     .set KIND_COMPARED, 4
     .set KIND_CALLED, 5
 
-    .set SAYS_SHIFT, 24 /* as rt_lines.S has them */
-    .set SAYS_STORES, 1 << 16
-
     .set ROOM, 192 /* WIRE_TOLD_ROOM */
     .set PUSHED, 7 * 8
     .set SAVED_RDI, 32
@@ -61,7 +43,6 @@
     .set SAVED_RCX, PUSHED + 16
     .set INDICES, PUSHED + 32
     .set STACK_BEFORE, PUSHED + 32 + ROOM
-    .set DIRECTION, 0x400
 
 /* r9d: the word's upper half; r8: what entries call the site by. */
     .globl rt_told
@@ -219,10 +200,7 @@ compared:
     test dword ptr [rsp + SAVED_FLAGS], DIRECTION
     jz 1f
     neg rdx
-1:  test r9d, 15 << FILTER_SHIFT
-    jz 4f
-    call rt_forget_lines
-4:  mov rdi, [rsp + SAVED_RDI]
+1:  mov rdi, [rsp + SAVED_RDI]
     sub rdi, rdx
     call tell_range
     test r9d, IS_PACKED
@@ -260,8 +238,7 @@ tell_element:
     call passes
     jz 1f
     ret
-1:  or rdi, gs:[STREAM + SWAPS]
-    mov r11d, ENTRY_BYTES
+1:  mov r11d, ENTRY_BYTES
     xadd gs:[STREAM + PUT], r11
     mov gs:[r11], rdi
     mov gs:[r11 + 8], r8
@@ -273,8 +250,7 @@ tell_reach:
     call passes
     jz 1f
     ret
-1:  or rdi, gs:[STREAM + SWAPS]
-    mov r11d, REACH_BYTES
+1:  mov r11d, REACH_BYTES
     xadd gs:[STREAM + PUT], r11
     mov qword ptr gs:[r11], EVENT_REACH
     mov gs:[r11 + 8], r8
@@ -299,7 +275,7 @@ tell_range:
 /* rdx: its bytes, below zero if it goes down. */
 note_range:
     STATE 0
-    test dword ptr [rip + rt_config + CONFIG_FLAGS], CONFIG_LINES
+    test r9d, 15 << FILTER_SHIFT
     jz 2f
     push rdi
     STATE 8
@@ -318,7 +294,7 @@ note_range:
     add rdi, rax
     neg rsi
 1:  call says
-    call rt_lines_noted
+    call rt_lines_ranged
     pop rax
     STATE 16
     pop rsi
@@ -348,10 +324,9 @@ tell_nothing:
     FLUSH
 
 /* The filter of these bytes: not zero, if they are of the line that was the last one in its place. Else that is so from
- * now on, and SWAPS says what has to be told with them. */
+ * now on. */
 passes:
     STATE 0
-    mov qword ptr gs:[STREAM + SWAPS], 0
     mov ecx, r9d
     shr ecx, FILTER_SHIFT
     and ecx, 15
@@ -378,16 +353,6 @@ passes:
     inc rdi
     cmp rdi, r11
     jne 5f
-    mov ecx, edi
-    and ecx, 63
-    push qword ptr gs:[STREAM + SWAPS]
-    STATE 16
-    call mark
-    shr qword ptr gs:[STREAM + SWAPS], 1
-    pop rcx
-    STATE 8
-    or gs:[STREAM + SWAPS], rcx
-    jmp 7f
 4:  call mark
     jmp 7f
 5:  call forget_all
@@ -417,33 +382,9 @@ forget_all:
 
 mark:
     STATE 0
-    test dword ptr [rip + rt_config + CONFIG_FLAGS], CONFIG_LINES
-    jz 1f
     test r9d, STORES
     jz rt_line_is_read
     jmp rt_line_is_written
-1:  push rdi
-    STATE 8
-    mov rdi, gs:[STREAM + SWAPPED + rcx * 8]
-    mov gs:[STREAM + SWAPS], rdi
-    mov qword ptr gs:[STREAM + SWAPPED + rcx * 8], 0
-    mov rdi, gs:[STREAM + TOUCHED + rcx * 8]
-    cmp rdi, [rsp]
-    je 2f
-    mov gs:[STREAM + SECOND + rcx * 8], rdi
-    mov rdi, gs:[STREAM + WRITTEN + rcx * 8]
-    mov gs:[STREAM + SECOND_WRITTEN + rcx * 8], rdi
-    jmp 3f
-2:  mov qword ptr gs:[STREAM + SWAPS], 0
-3:  pop rdi
-    STATE 0
-    mov gs:[STREAM + TOUCHED + rcx * 8], rdi
-    test r9d, STORES
-    jz 1f
-    mov gs:[STREAM + WRITTEN + rcx * 8], rdi
-    ret
-1:  mov qword ptr gs:[STREAM + WRITTEN + rcx * 8], 0
-    ret
 
 /* By told.c: as rt_chunk_full, with all signals blocked; a program that has forbidden itself system calls without. */
     .set ADDRESS, 16

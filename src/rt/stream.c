@@ -42,16 +42,22 @@ _Static_assert(__builtin_offsetof(struct wire_stream, is_confined) == 76 &&
                "rt_entry.S reads them");
 _Static_assert(__builtin_offsetof(struct wire_stream, touched) == 192 &&
                    __builtin_offsetof(struct wire_stream, written) == 192 + 8 * WIRE_FILTER_SLOTS &&
-                   __builtin_offsetof(struct wire_stream, swapped) == 192 + 4 * 8 * WIRE_FILTER_SLOTS &&
-                   WIRE_EVENT(WIRE_EVENT_SWAPPED, 1) == (int32_t)0x80050001 && sizeof(struct wire_swapped) == 16,
-               "rt_entry.S clears them");
+                   __builtin_offsetof(struct wire_stream, last) == 192 + 2 * 8 * WIRE_FILTER_SLOTS &&
+                   __builtin_offsetof(struct wire_stream, order) == 192 + 10 * 8 * WIRE_FILTER_SLOTS &&
+                   __builtin_offsetof(struct wire_stream, taken) ==
+                       __builtin_offsetof(struct wire_stream, order) + 4 * WIRE_FILTER_SLOTS &&
+                   WIRE_EVENT(WIRE_EVENT_ORDER, 0) == (int32_t)0x80050000 && WIRE_ORDER_AS_TOLD == 0x76543210 &&
+                   WIRE_LAST_LINES == 8 && WIRE_FILTER_SLOTS == 64 && CONFIG_LAST_SHIFT == 8,
+               "rt_stream.S and rt_last.S have them");
 
-_Static_assert(
-    __builtin_offsetof(struct wire_stream, open) == 192 + 5 * 8 * WIRE_FILTER_SLOTS + 8 + 2 * 16 * WIRE_BEFORE_SLOTS &&
-        __builtin_offsetof(struct wire_stream, open_count) - __builtin_offsetof(struct wire_stream, open) == 32 * 32 &&
-        __builtin_offsetof(struct wire_stream, copies) == __builtin_offsetof(struct wire_stream, open_count) + 4 * 8 &&
-        WIRE_STREAM_PATHS == 8192 + 17 * 65536 && WIRE_STREAM_BYTES % PAGE == 0,
-    "calls that are under way, and paths");
+_Static_assert(__builtin_offsetof(struct wire_stream, open) ==
+                       192 + 10 * 8 * WIRE_FILTER_SLOTS + 5 * WIRE_FILTER_SLOTS + 2 * 16 * WIRE_BEFORE_SLOTS &&
+                   __builtin_offsetof(struct wire_stream, open_count) - __builtin_offsetof(struct wire_stream, open) ==
+                       32 * 32 &&
+                   __builtin_offsetof(struct wire_stream, copies) ==
+                       __builtin_offsetof(struct wire_stream, open_count) + 4 * 8 &&
+                   WIRE_STREAM_PATHS == 12288 + 17 * 65536 && WIRE_STREAM_BYTES % PAGE == 0,
+               "calls that are under way, and paths");
 _Static_assert(__builtin_offsetof(struct wire_paths, is_near) == 0 &&
                    __builtin_offsetof(struct wire_paths, simulated) == 16 && sizeof(struct wire_paths) == 2101248 &&
                    __builtin_offsetof(struct wire_paths, places) == 64 && sizeof(struct wire_path_node) == 32 &&
@@ -209,7 +215,7 @@ void rt_stream_full(void)
 /* ---- the filter among threads: rt_lines.S ---- */
 
 _Static_assert(WIRE_LINES_VADDR == 0x7c000000 && WIRE_LINES == 1 << 22 && WIRE_LINES_STREAMS_BYTES == 4096 &&
-                   WIRE_LINES_STORES == 16 && WIRE_LINES_ALONE == 17 && WIRE_LINES_SHIFT == 24 &&
+                   WIRE_LINES_STORES == 16 && WIRE_LINES_MAY_PASS == 17 && WIRE_LINES_SHIFT == 24 &&
                    WIRE_LINES_THREADS == 61 && WIRE_LINES_WATCHED == 1ull << 61 && WIRE_LINES_OTHERS == 1ull << 62 &&
                    __builtin_offsetof(struct wire_stream, thread) == 32 &&
                    __builtin_offsetof(struct wire_stream, filled) == 64 &&
@@ -217,7 +223,7 @@ _Static_assert(WIRE_LINES_VADDR == 0x7c000000 && WIRE_LINES == 1 << 22 && WIRE_L
                        __builtin_offsetof(struct wire_stream, open_count) + 8 &&
                    __builtin_offsetof(struct wire_stream, told) == __builtin_offsetof(struct wire_stream, own) + 8 &&
                    WIRE_EVENT(WIRE_EVENT_PAUSE, 1) == (int32_t)0x80060001 && sizeof(struct wire_pause) == 16 &&
-                   WIRE_PAUSE_TICKS == 20000 && WIRE_NOT_HELD == 1ull << 63 && WIRE_SWAPPED == 1ull << 62,
+                   WIRE_PAUSE_TICKS == 20000 && WIRE_NOT_HELD == 1ull << 63 && WIRE_IS_WRITTEN == 1ull << 62,
                "rt_lines.S has them");
 
 static struct rt_module *find_stream(void)
@@ -241,8 +247,10 @@ static void make_lines(uint64_t how)
     int64_t got = sys(SYS_mmap, at, WIRE_LINES_STREAMS_BYTES + WIRE_LINES_BYTES, PROT_RW,
                       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | how, (uint64_t)-1, 0);
     PCB->no_lines = got != (int64_t)at;
-    if (!PCB->no_lines)
-        *lives() = WIRE_LINES_OTHERS;
+    if (PCB->no_lines)
+        return;
+    *lives() = WIRE_LINES_OTHERS;
+    sys(SYS_madvise, WIRE_LINES_VADDR, WIRE_LINES_BYTES, MADV_HUGEPAGE, 0, 0, 0); /* words lie apart as lines do */
 }
 
 /* A slot's stream is nobody's until its thread has a number. */
@@ -265,10 +273,9 @@ static void own_lines(struct wire_stream *s, uint32_t thread)
 static void disown(struct wire_stream *s)
 {
     __atomic_exchange_n(&s->own, 0, __ATOMIC_SEQ_CST);
+    memset(s->taken, 1, sizeof s->taken);
     memset(s->touched, 0, sizeof s->touched);
     memset(s->written, 0, sizeof s->written);
-    memset(s->second, 0, sizeof s->second);
-    memset(s->second_written, 0, sizeof s->second_written);
 }
 
 void rt_stream_no_lines(void)
@@ -288,9 +295,8 @@ static void begin(struct wire_stream *s, uint32_t thread, uint32_t drops)
 {
     memset(s->touched, 0, sizeof s->touched);
     memset(s->written, 0, sizeof s->written);
-    memset(s->second, 0, sizeof s->second);
-    memset(s->second_written, 0, sizeof s->second_written);
-    memset(s->swapped, 0, sizeof s->swapped);
+    memset(s->last, 0, sizeof s->last);
+    memset(s->order, 0, sizeof s->order);
     s->open_count = 0;
     s->shown = 0;
     s->copies = PCB->no_copies ? 0 : WIRE_CALL_STACK;

@@ -12,9 +12,8 @@ struct told { /* on the stack */
 };
 
 /* As rt_told.S has them. */
-_Static_assert(__builtin_offsetof(struct wire_stream, before) == 192 + 5 * 8 * WIRE_FILTER_SLOTS + 8 &&
-                   __builtin_offsetof(struct wire_stream, second) == 192 + 2 * 8 * WIRE_FILTER_SLOTS &&
-                   __builtin_offsetof(struct wire_stream, swaps) == 192 + 5 * 8 * WIRE_FILTER_SLOTS,
+_Static_assert(__builtin_offsetof(struct wire_stream, before) ==
+                   __builtin_offsetof(struct wire_stream, taken) + WIRE_FILTER_SLOTS,
                "rt_told.S reads it");
 _Static_assert(__builtin_offsetof(struct wire_stream, calls) ==
                    __builtin_offsetof(struct wire_stream, before) + 16 * WIRE_BEFORE_SLOTS,
@@ -72,21 +71,9 @@ static void tell(const struct teller *t, uint64_t address, uint64_t bytes)
 }
 
 /* Before what may reach any of them is told. */
-static void forget_lines(struct wire_stream *s)
+static void forget_lines(const struct wire_stream *s)
 {
-    uint64_t places = 0;
-    for (unsigned i = 0; i < WIRE_FILTER_SLOTS; i++)
-        places |= (uint64_t)(s->swapped[i] != 0) << i;
-    if (places) {
-        struct wire_entry *e = reserve(s, 2 * sizeof *e);
-        e[0] = (struct wire_entry){(uint64_t)(int64_t)WIRE_EVENT(WIRE_EVENT_SWAPPED, 1), 0, 0};
-        ((struct wire_swapped *)(e + 1))->places = places;
-    }
-    memset(s->touched, 0, sizeof s->touched);
-    memset(s->written, 0, sizeof s->written);
-    memset(s->second, 0, sizeof s->second);
-    memset(s->second_written, 0, sizeof s->second_written);
-    memset(s->swapped, 0, sizeof s->swapped);
+    __asm__ volatile("call rt_forget_lines" : : : "memory", "cc");
     flush(s);
 }
 

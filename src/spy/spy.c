@@ -31,11 +31,10 @@ struct spy {
     struct spy_pending pending; /* whose cells are not known yet */
     uint64_t strays;
     uint64_t window_count, in_windows;
-    struct witness *second;                                /* NULL: none */
-    struct touches *touches;                               /* NULL: there are no threads */
-    uint64_t last[CACHE_THREADS_MAX][SPY_FILTER_SLOTS][2]; /* lines that came, the last one and the one before, and 1;
-                                                              0: none */
-    uint8_t swaps;                                         /* of the reference that is being put */
+    struct witness *second;  /* NULL: none */
+    struct touches *touches; /* NULL: there are no threads */
+    /* Lines that came, the last one first, and 1; 0: none. */
+    uint64_t last[CACHE_THREADS_MAX][SPY_FILTER_SLOTS][SPY_LAST_LINES];
     bool has_absorbed;
     VEC(struct absorbed) absorbed; /* most misses first, but for those that came last */
 };
@@ -78,8 +77,7 @@ struct spy *spy_new(const struct spy_options *options)
         uint64_t least = max_u64(options->curve_least / one_in, PIECE);
         s->curve = cache_curve_new(options->curve_line, least, options->curve_bytes / one_in);
         cache_curve_by_cell(s->curve);
-        /* Among threads the caches take longer than all else: the curve is another processor's. */
-        if (!s->caches.len || options->has_threads || !cache_carry_curve(s->caches.data[0], s->curve))
+        if (!s->caches.len || !cache_carry_curve(s->caches.data[0], s->curve))
             feed_add(s->feed, to_curve, s->curve);
     }
     if (options->has_threads && options->config_count && shared_line(&options->configs[0]))
@@ -177,75 +175,101 @@ static void write_ref(const struct spy *s, struct writer *w, const struct cache_
     w->to[w->count++] = *r;
 }
 
-/* The last two lines there have changed places. */
-static void swap(struct spy *s, unsigned thread, uint64_t slot, struct writer *w)
+static bool is_order(uint32_t order)
 {
-    uint64_t *last = s->last[thread][slot], line = last[1];
-    if (!line)
-        return;
-    last[1] = last[0];
-    last[0] = line;
-    write_ref(
-        s, w,
-        &(struct cache_ref){
-            .address = (line - 1) << s->opt.filter_shift, .bytes = 1, .kind = CACHE_USE, .thread = (uint8_t)thread});
+    unsigned seen = 0;
+    for (unsigned i = 0; i < SPY_LAST_LINES; i++)
+        seen |= 1u << (order >> 4 * i & 15);
+    return seen == (1u << SPY_LAST_LINES) - 1;
 }
 
-/* Before it goes on: what its address says; and which lines are the last ones then. */
-static void follow_filter(struct spy *s, const struct spy_access *a, struct writer *w)
+/* The lines there stand so now: all from the last one on that has another place are used in turn. */
+static void reorder(struct spy *s, const struct spy_order *o, struct writer *w)
+{
+    uint64_t *last = s->last[o->thread][o->place], before[SPY_LAST_LINES];
+    unsigned changed = SPY_LAST_LINES;
+    memcpy(before, last, sizeof before);
+    for (unsigned i = 0; i < SPY_LAST_LINES; i++)
+        last[i] = before[o->order >> 4 * i & 15];
+    while (changed && last[changed - 1] == before[changed - 1])
+        changed--;
+    while (changed--)
+        if (last[changed])
+            write_ref(s, w,
+                      &(struct cache_ref){.address = (last[changed] - 1) << s->opt.filter_shift,
+                                          .bytes = 1,
+                                          .kind = CACHE_USE,
+                                          .thread = o->thread});
+}
+
+/* Which lines are the last ones then. */
+static void come_last(struct spy *s, const struct spy_access *a)
 {
     uint64_t line = a->address >> s->opt.filter_shift, end = (a->address + a->bytes - 1) >> s->opt.filter_shift;
-    if (a->swaps & SPY_SWAPPED >> 61)
-        swap(s, a->thread, line % SPY_FILTER_SLOTS, w);
-    if (a->swaps & SPY_SWAPPED_NEXT >> 61)
-        swap(s, a->thread, (line + 1) % SPY_FILTER_SLOTS, w);
     for (; line <= end; line++) {
         uint64_t *last = s->last[a->thread][line % SPY_FILTER_SLOTS];
-        if (last[0] == line + 1)
-            continue;
-        last[1] = last[0];
+        unsigned at = 0;
+        while (at < SPY_LAST_LINES - 1 && last[at] != line + 1)
+            at++;
+        memmove(last + 1, last, at * sizeof *last);
         last[0] = line + 1;
     }
 }
 
+/* Those from the first on, so many. */
+static const struct spy_order *reorder_all(struct spy *s, const struct spy_order *first, unsigned count,
+                                           struct writer *w)
+{
+    for (; count; count--)
+        reorder(s, first++, w);
+    return first;
+}
+
 void spy_settle(struct spy *s)
 {
-    size_t count = s->pending.count;
+    struct spy_pending *p = &s->pending;
+    size_t count = p->count;
     uint32_t cells[SPY_PENDING];
     struct writer w = {NULL, 0, 0};
-    if (!count)
+    const struct spy_order *orders = p->orders;
+    if (!count && !p->waiting)
         return;
     find_whose(s);
     find_cells(s, count, cells);
-    s->pending.count = 0;
+    p->count = 0;
     for (size_t i = 0; i < count; i++) {
-        const struct spy_access *a = &s->pending.all[i];
-        if (s->opt.filter_shift)
-            follow_filter(s, a, &w);
+        const struct spy_access *a = &p->all[i];
+        if (s->opt.filter_shift) {
+            orders = reorder_all(s, orders, a->orders, &w);
+            come_last(s, a);
+        }
         struct cache_ref r = ref_of(s, a, cells[i]);
         write_ref(s, &w, &r);
     }
+    reorder_all(s, orders, p->waiting, &w);
+    p->order_count = p->waiting = 0;
     end_writing(s, &w);
 }
 
-void spy_swapped(struct spy *s, uint32_t thread, uint64_t slots)
+void spy_ordered(struct spy *s, uint32_t thread, uint32_t place, uint32_t order)
 {
-    struct writer w = {NULL, 0, 0};
-    spy_settle(s);
-    for (; s->opt.filter_shift && slots; slots &= slots - 1)
-        swap(s, thread % CACHE_THREADS_MAX, (uint64_t)__builtin_ctzll(slots), &w);
-    end_writing(s, &w);
+    struct spy_pending *p = &s->pending;
+    if (!s->opt.filter_shift || place >= SPY_FILTER_SLOTS || !is_order(order))
+        return;
+    if (p->order_count == SPY_ORDERS || p->waiting == UINT8_MAX)
+        spy_settle(s);
+    p->orders[p->order_count++] = (struct spy_order){order, (uint8_t)(thread % CACHE_THREADS_MAX), (uint8_t)place};
+    p->waiting++;
 }
 
-/* swaps: of the next one that is put. */
 static void put(struct spy *s, uint32_t thread, uint32_t site, uint64_t address, uint64_t bytes, bool is_piece)
 {
     if (s->pending.count == SPY_PENDING)
         spy_settle(s);
-    uint8_t swaps = s->swaps;
-    s->swaps = 0;
+    uint8_t orders = s->pending.waiting;
+    s->pending.waiting = 0;
     s->pending.all[s->pending.count++] = (struct spy_access){.address = address,
-                                                             .swaps = swaps,
+                                                             .orders = orders,
                                                              .site = site,
                                                              .bytes = (uint16_t)bytes,
                                                              .thread = (uint8_t)(thread % CACHE_THREADS_MAX),
@@ -290,24 +314,21 @@ static void put_part(struct spy *s, uint32_t thread, uint32_t site, uint64_t add
 
 void spy_reference(struct spy *s, uint32_t thread, uint32_t site, uint64_t address, uint64_t length)
 {
-    uint64_t at = address & ~(SPY_SWAPPED | SPY_SWAPPED_NEXT);
-    const struct spy_site *of = site_of(s, site, at, length);
+    const struct spy_site *of = site_of(s, site, address, length);
     if (!of) {
         s->strays++;
         return;
     }
-    s->swaps = (uint8_t)((address ^ at) >> 61);
-    (s->opt.part.mask ? put_part : put_all)(s, thread, site, at, length ? length : of->bytes);
+    (s->opt.part.mask ? put_part : put_all)(s, thread, site, address, length ? length : of->bytes);
 }
 
 void spy_reference_again(struct spy *s, uint32_t thread, uint32_t site, uint64_t address, uint64_t length)
 {
-    uint64_t first = address & ~(SPY_SWAPPED | SPY_SWAPPED_NEXT);
-    const struct spy_site *of = s->second ? site_of(s, site, first, length) : NULL;
+    const struct spy_site *of = s->second ? site_of(s, site, address, length) : NULL;
     if (!of)
         return;
-    uint64_t line = 1ull << s->second->shift, end = first + (length ? length : of->bytes);
-    for (uint64_t at = first; at < end; at = (at & -line) + line)
+    uint64_t line = 1ull << s->second->shift, end = address + (length ? length : of->bytes);
+    for (uint64_t at = address; at < end; at = (at & -line) + line)
         if (cache_is_taken(&s->opt.part, at))
             witness_see(s->second, thread % CACHE_THREADS_MAX, at, of->kind != CACHE_READ);
 }
@@ -359,6 +380,8 @@ uint64_t spy_window_count(const struct spy *s, uint64_t *references)
 void spy_end(struct spy *s)
 {
     spy_settle(s);
+    if (s->second)
+        witness_settle(s->second);
     feed_end(s->feed);
 }
 

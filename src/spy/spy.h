@@ -38,7 +38,7 @@ struct spy_access { /* of one piece of memory */
     uint16_t bytes;
     uint8_t thread;
     uint8_t is_piece; /* of a range */
-    uint8_t swaps;    /* what its address said: SPY_SWAPPED and SPY_SWAPPED_NEXT, in bits 1 and 0 */
+    uint8_t orders;   /* so many of spy_ordered came in front of it */
     struct spy_whose whose;
     struct spy_hint hint;
 };
@@ -55,7 +55,7 @@ struct spy_options {
     struct cache_part part; /* all of them take it; one_in 0 or 1: everything */
     bool has_threads; /* there may be several: what they take from each other is looked at in a second order too */
     struct cache_lost *lost; /* NULL: nobody wants it; cache_tell_lost, of all of them, until spy_free */
-    uint8_t filter_shift;    /* not 0: addresses may say SPY_SWAPPED; log2 of the filter's lines */
+    uint8_t filter_shift;    /* not 0: spy_ordered is told; log2 of the filter's lines */
     spy_find_whose find_whose;
     void *ctx;
 };
@@ -66,13 +66,12 @@ void spy_free(struct spy *s);
 
 /* More sites, numbered on from those before. */
 void spy_add_sites(struct spy *s, const struct spy_site *sites, size_t count);
-/* Who leaves out references that only change the order of the last two lines among those whose numbers end in the same
- * 6 bits says so with the next one, in its address: they stand the other way round than they came, of its line or of
- * the next one; or of many at a time (a bit for each). Each thread has lines of its own. */
-#define SPY_SWAPPED (1ull << 62)
-#define SPY_SWAPPED_NEXT (1ull << 61)
-enum { SPY_FILTER_SLOTS = 64 };
-void spy_swapped(struct spy *s, uint32_t thread, uint64_t slots);
+/* Who leaves out references that only change the order of the last lines among those whose numbers end in the same 6
+ * bits (their place) says so before the next one that comes there: `order` has in each 4 bits, from the lowest on,
+ * which of the last 8 lines as they came (0: the last one) stands there now. Each thread has lines of its own. No such
+ * order: nothing changes. */
+enum { SPY_FILTER_SLOTS = 64, SPY_LAST_LINES = 8 };
+void spy_ordered(struct spy *s, uint32_t thread, uint32_t place, uint32_t order);
 /* An access to [address, address + length); length 0: as many bytes as the site says. Whose it is is asked later, for
  * many at a time; who changes what objects are where says so before (spy_settle). Simulated later still, in this order,
  * in threads of its own. Sites that are not known, and addresses that cannot be, are passed over. Of threads beyond
@@ -82,23 +81,30 @@ void spy_reference(struct spy *s, uint32_t thread, uint32_t site, uint64_t addre
 void spy_settle(struct spy *s); /* asks whose all are that came so far */
 /* The same as spy_reference of one access of a site's own length, for who has many: what is usual of it is done here.
  */
-enum { SPY_PENDING = 512 };
+enum { SPY_PENDING = 512, SPY_ORDERS = 1024 };
+struct spy_order {
+    uint32_t order;
+    uint8_t thread, place;
+};
 struct spy_pending {
     struct spy_access all[SPY_PENDING];
     size_t count;
     const struct spy_site *sites;
     size_t site_count;
     bool is_whole; /* no part alone is simulated */
+    struct spy_order orders[SPY_ORDERS];
+    size_t order_count;
+    uint8_t waiting; /* the last so many are in front of the next access */
 };
 struct spy_pending *spy_pending(struct spy *s); /* valid as long as it is */
 static inline bool spy_put(struct spy_pending *p, uint32_t thread, uint32_t site, uint64_t address)
 {
-    uint64_t at = address & ~(SPY_SWAPPED | SPY_SWAPPED_NEXT);
-    if (site >= p->site_count || at >> 47 || !p->sites[site].bytes || !p->is_whole || p->count == SPY_PENDING)
+    if (site >= p->site_count || address >> 47 || !p->sites[site].bytes || !p->is_whole || p->count == SPY_PENDING)
         return false; /* spy_reference takes it */
     struct spy_access *a = &p->all[p->count++];
-    a->address = at;
-    a->swaps = (uint8_t)(address >> 61 & 3);
+    a->address = address;
+    a->orders = p->waiting;
+    p->waiting = 0;
     a->site = site;
     a->bytes = p->sites[site].bytes;
     a->thread = (uint8_t)(thread % CACHE_THREADS_MAX);

@@ -9,30 +9,39 @@ void touches_free(struct touches *t)
     if (!t)
         return;
     map_fini(&t->numbers);
-    map_fini(&t->rows);
+    VEC_FREE(&t->rows);
     VEC_FREE(&t->pages);
     VEC_FREE(&t->all);
     free(t);
 }
 
-static struct touch_page *page_of(struct touches *t, unsigned thread, uint32_t cell, uint64_t page)
+static size_t find_page(struct touches *t, unsigned thread, uint32_t cell, uint64_t page)
 {
     uint64_t *n = map_place(&t->numbers, page);
     if (!*n) {
         VEC_PUSH(&t->pages, ((struct touch_page){.cell = cell, .first = (uint8_t)thread, .usual = (uint8_t)thread}));
         *n = t->pages.len;
     }
-    return &t->pages.data[*n - 1];
+    return *n - 1;
+}
+
+static struct touch_page *page_of(struct touches *t, unsigned thread, uint32_t cell, uint64_t page)
+{
+    struct touch_known *k = &t->known[page % TOUCH_KNOWN];
+    if (k->page != page + 1)
+        *k = (struct touch_known){page + 1, find_page(t, thread, cell, page)};
+    return &t->pages.data[k->number];
 }
 
 static struct spy_touched *row_of(struct touches *t, uint32_t object)
 {
-    uint64_t *n = map_place(&t->rows, object);
-    if (!*n) {
+    while (t->rows.len <= object)
+        VEC_PUSH(&t->rows, 0);
+    if (!t->rows.data[object]) {
         VEC_PUSH(&t->all, ((struct spy_touched){.object = object}));
-        *n = t->all.len;
+        t->rows.data[object] = (uint32_t)t->all.len;
     }
-    return &t->all.data[*n - 1];
+    return &t->all.data[t->rows.data[object] - 1];
 }
 
 /* The majority keeps its votes (Boyer and Moore 1981). */

@@ -8,18 +8,23 @@
 
 #include "spy/spy.h"
 
-enum { TOUCH_PAGE = 12, TOUCH_SLOTS = 64 };
+enum { TOUCH_PAGE = 12, TOUCH_SLOTS = 64, TOUCH_KNOWN = 8192 };
 
 struct touch_page {
     uint32_t cell;        /* whose reference was the first */
     uint32_t votes;       /* of `usual`: the majority keeps them */
     uint8_t first, usual; /* threads; usual: of those that visit it now */
 };
+struct touch_known {
+    uint64_t page; /* + 1; 0: none */
+    size_t number;
+};
 struct touches {
     struct map numbers; /* page -> of `pages`, + 1 */
     VEC(struct touch_page) pages;
-    struct map rows; /* object -> of `all`, + 1 */
+    VEC(uint32_t) rows; /* by object: of `all`, + 1; 0: none */
     VEC(struct spy_touched) all;
+    struct touch_known known[TOUCH_KNOWN];           /* by page: of `pages` */
     uint64_t recent[CACHE_THREADS_MAX][TOUCH_SLOTS]; /* pages + 1 */
 };
 void touches_visit(struct touches *t, unsigned thread, uint32_t object, uint32_t cell, uint64_t page);

@@ -22,7 +22,7 @@ void witness_free(struct witness *w)
     free(w);
 }
 
-uint32_t *witness_find(struct witness *w, unsigned thread, uint64_t group)
+static uint32_t *find(struct witness *w, unsigned thread, uint64_t group)
 {
     uint64_t *at = map_place(&w->groups, group);
     if (!*at)
@@ -41,7 +41,14 @@ static struct witness_line *line_of(struct witness *w, uint32_t *state)
     return &w->lines.data[*state - WITNESS_THREADS - 1];
 }
 
-void witness_share(struct witness *w, uint32_t *state, unsigned thread, bool writes)
+static uint32_t *state_of(struct witness *w, const struct witness_ref *r)
+{
+    uint64_t group = r->line / WITNESS_LINES;
+    const struct witness_slot *slot = &w->recent[r->thread][group % WITNESS_SLOTS];
+    return (slot->group == group + 1 ? slot->lines : find(w, r->thread, group)) + r->line % WITNESS_LINES;
+}
+
+static void share(struct witness *w, uint32_t *state, unsigned thread, bool writes)
 {
     if (!*state) {
         *state = thread + 1;
@@ -56,6 +63,25 @@ void witness_share(struct witness *w, uint32_t *state, unsigned thread, bool wri
         return;
     l->lost |= l->holders & ~own;
     l->holders = own;
+}
+
+/* What many look at is far off: it is fetched for all of them first, step by step. */
+void witness_settle(struct witness *w)
+{
+    uint32_t *states[WITNESS_PENDING];
+    for (size_t i = 0; i < w->pending_count; i++) {
+        states[i] = state_of(w, &w->pending[i]);
+        __builtin_prefetch(states[i], 1);
+    }
+    for (size_t i = 0; i < w->pending_count; i++)
+        if (*states[i] > WITNESS_THREADS)
+            __builtin_prefetch(&w->lines.data[*states[i] - WITNESS_THREADS - 1], 1);
+    for (size_t i = 0; i < w->pending_count; i++) {
+        const struct witness_ref *r = &w->pending[i];
+        if (*states[i] != r->thread + 1u)
+            share(w, states[i], r->thread, r->writes);
+    }
+    w->pending_count = 0;
 }
 
 uint64_t witness_misses(const struct witness *w, uint64_t address)

@@ -8,7 +8,7 @@
 
 #include "base/base.h"
 
-enum { WITNESS_LINES = 64, WITNESS_SLOTS = 1024, WITNESS_THREADS = 64 };
+enum { WITNESS_LINES = 64, WITNESS_SLOTS = 4096, WITNESS_THREADS = 64, WITNESS_PENDING = 256 };
 
 struct witness_slot {
     uint64_t group; /* + 1 */
@@ -19,8 +19,15 @@ struct witness_slot {
 struct witness_line { /* a bit for each thread */
     uint64_t holders, lost, misses;
 };
+struct witness_ref {
+    uint64_t line;
+    uint8_t thread;
+    bool writes;
+};
 struct witness {
     unsigned shift; /* of an address, to its line */
+    size_t pending_count;
+    struct witness_ref pending[WITNESS_PENDING]; /* that came, in order, and are not looked at yet */
     struct arena *arena;
     struct map groups;              /* of lines -> what slots have of them, as a number */
     VEC(struct witness_line) lines; /* that several threads have reached */
@@ -29,18 +36,15 @@ struct witness {
 
 struct witness *witness_new(uint32_t line_bytes);
 void witness_free(struct witness *w);
-void witness_share(struct witness *w, uint32_t *state, unsigned thread, bool writes);
-uint32_t *witness_find(struct witness *w, unsigned thread, uint64_t group);
-/* Times that a thread came back to the line after another had written it. */
+void witness_settle(struct witness *w); /* looks at all that came */
+/* Times that a thread came back to the line after another had written it. After witness_settle. */
 uint64_t witness_misses(const struct witness *w, uint64_t address);
 
 static inline void witness_see(struct witness *w, unsigned thread, uint64_t address, bool writes)
 {
-    uint64_t line = address >> w->shift, group = line / WITNESS_LINES;
-    const struct witness_slot *slot = &w->recent[thread][group % WITNESS_SLOTS];
-    uint32_t *lines = slot->group == group + 1 ? slot->lines : witness_find(w, thread, group);
-    if (lines[line % WITNESS_LINES] != thread + 1)
-        witness_share(w, &lines[line % WITNESS_LINES], thread, writes);
+    if (w->pending_count == WITNESS_PENDING)
+        witness_settle(w);
+    w->pending[w->pending_count++] = (struct witness_ref){address >> w->shift, (uint8_t)thread, writes};
 }
 
 #endif

@@ -18,9 +18,6 @@
  *   an event      0  bit 63 is set; bits 16 to 23 say which (enum wire_event_kind), bits 0 to 15 how many entries
  * behind it belong to it 8  site          12  module                              16  ... as drawn at the kinds
  *
- * Of a reference's address, and of that of a REACH, bits 62 and 61 may be set where the filter keeps two lines: before
- * it the last two lines in the place of its line, or in the next place, have changed their order (below).
- *
  * Where a signal comes between the reservation of an entry and its making, and its handler fills the chunk, the entry
  * is lost: zeros, which the reader leaves. It must take any bytes all the same.
  */
@@ -30,7 +27,7 @@
 #include <stdint.h>
 
 #define WIRE_STREAM_VADDR 0x7f000000u
-#define WIRE_STREAM_HEAD 8192u
+#define WIRE_STREAM_HEAD 12288u
 #define WIRE_STREAM_RING WIRE_STREAM_HEAD
 #define WIRE_CHUNKS 16u
 #define WIRE_CHUNK_BYTES 65536u
@@ -53,7 +50,7 @@ struct wire_entry {
     X(LEAVE, "likewise: it returns, by the value in arguments[0]")                                                     \
     X(UNTOLD, "nothing: an instruction whose references are not told (REWRITE_SITE_UNTOLD)")                           \
     X(REACH, "struct wire_reach: so many bytes in a row, as instructions with masks reach them")                       \
-    X(SWAPPED, "struct wire_swapped: in these places the last two lines have changed their order")                     \
+    X(ORDER, "nothing: the last lines of a place of the filter have changed their order (below)")                      \
     X(PAUSE, "struct wire_pause: nothing was told for so long")                                                        \
     X(GIVEN,                                                                                                           \
       "struct wire_given or wire_given_alone: a watched function was entered and has returned; site: its number, "     \
@@ -75,11 +72,6 @@ struct wire_range {    /* 2 entries */
 
 struct wire_reach { /* 1 entry; counts as one reference for each of the site's bytes that it has, or begins */
     uint64_t address, bytes;
-};
-
-struct wire_swapped { /* 1 entry; site and module mean nothing */
-    uint64_t places;  /* of the filter, a bit each */
-    uint64_t unused;
 };
 
 struct wire_pause {    /* 1 entry; site and module mean nothing; of a filter among threads */
@@ -180,13 +172,16 @@ static inline uint32_t wire_stream_module(const uint8_t *key)
     return (uint32_t)key[0] | (uint32_t)key[1] << 8 | (uint32_t)key[2] << 16 | (uint32_t)key[3] << 24;
 }
 
-/* The exact filter: a reference to a line that is the last one referred to with the same low bits changes nothing. Nor
- * does one to the line before that, but that both change places in the order of use: that is not told until the next
- * line comes there, which says so if they then stand the other way round than what was told has them. */
+/* The exact filter: a reference to a line that is the last one referred to with the same low bits (its place) changes
+ * nothing. Nor does one to a line that came a few lines before that, but for the order of use, in which it is the last
+ * one then. So of each place the last lines are kept in that order, up to WIRE_LAST_LINES of them, as many as all
+ * caches have whatever comes. What is left out so is told with the next line that is told of the place, by an ORDER in
+ * front of it: the module is the place, and the site has in each 4 bits, from the lowest on, which one of the lines as
+ * they were told last (0: the last one) stands there now. Whoever reads keeps as many, and brings each line that is
+ * told to the front. */
 #define WIRE_FILTER_SLOTS 64u
-#define WIRE_SWAPPED (1ull << 62)
-#define WIRE_SWAPPED_NEXT (1ull << 61)
-#define WIRE_ADDRESS(word) ((word) & ~(WIRE_SWAPPED | WIRE_SWAPPED_NEXT))
+#define WIRE_LAST_LINES 8u
+#define WIRE_ORDER_AS_TOLD 0x76543210u
 
 /* Among threads the filter may hold a line only as long as nobody else's reference to it changes what caches have: of
  * each line a word says by a bit each which threads (by their number) have referred to it, or in bit 63 that one has
@@ -209,15 +204,15 @@ static inline uint32_t wire_stream_module(const uint8_t *key)
 #define WIRE_LINES_THREADS 61u
 #define WIRE_LINES_WATCHED (1ull << 61) /* beside the bit of a thread */
 #define WIRE_LINES_OTHERS (1ull << 62)  /* of bits of threads: some that are there */
-/* Of a word of the tables: no reference is to it, but it keeps its rank. */
+/* Of a line that is one of the last ones: the filter may not hold it, but it keeps its rank; it was written to. */
 #define WIRE_NOT_HELD (1ull << 63)
-/* What a site says of several lines. */
+#define WIRE_IS_WRITTEN (1ull << 62)
+/* What a site says of several lines; below: bytes. */
 enum {
-    WIRE_LINES_STORES = 16,
-    WIRE_LINES_ALONE = 17,
-    WIRE_LINES_SHIFT = 24
-}; /* below: bytes; whether they are
-written; whether there is one thread alone, which has two of each place; log2 of a line */
+    WIRE_LINES_STORES = 16,   /* they are written */
+    WIRE_LINES_MAY_PASS = 17, /* what is to one line alone need not be told in any case */
+    WIRE_LINES_SHIFT = 24     /* log2 of a line, from this bit on */
+};
 
 /* What a register was in front of an instruction that changes it, and whose stack that was: a handler of a signal may
  * have come between. By the number of a site; of system calls by the stack pointer's low bits. */
@@ -300,9 +295,14 @@ struct wire_stream {
      * since it came there. */
     uint64_t touched[WIRE_FILTER_SLOTS] __attribute__((aligned(64)));
     uint64_t written[WIRE_FILTER_SLOTS];
-    /* Likewise of the last line but one, where sites keep two; 0: not known. swapped: WIRE_SWAPPED or 0. */
-    uint64_t second[WIRE_FILTER_SLOTS], second_written[WIRE_FILTER_SLOTS], swapped[WIRE_FILTER_SLOTS];
-    uint64_t swaps; /* of the reference that is being told: what its address says of them */
+    /* Likewise the last lines of each place, the last one first, with WIRE_NOT_HELD and WIRE_IS_WRITTEN; 0: none. The
+     * thread alone changes them. How their order differs from that which was told (ORDER), WIRE_ORDER_AS_TOLD taken
+     * from it by exclusive or. */
+    uint64_t last[WIRE_FILTER_SLOTS][WIRE_LAST_LINES];
+    uint32_t order[WIRE_FILTER_SLOTS];
+    /* By other threads: 1: what the filter may hold of this place has to be looked up again. Whoever sets it takes the
+     * last line out of `touched` and `written` behind that. */
+    uint8_t taken[WIRE_FILTER_SLOTS];
     struct wire_before before[WIRE_BEFORE_SLOTS]; /* of string instructions that compare: rcx */
     struct wire_before calls[WIRE_BEFORE_SLOTS];  /* of system calls: their numbers */
     struct wire_open open[WIRE_OPEN_MAX];         /* watched functions that are under way, innermost last */

@@ -4,35 +4,27 @@
 
 #include <stdlib.h>
 
-/* The lines by number. */
-static uint64_t *lines_of(const struct plain *p)
+static void hand_over_left(const struct plain *p, const struct plain_bank *from, unsigned at, struct bank *b)
 {
-    uint64_t *lines = xmalloc(p->numbers.count * sizeof *lines);
-    for (uint64_t i = 0; i <= p->numbers.mask; i++) {
-        const struct numbers_page *page = &p->numbers.slots[i];
-        for (uint32_t k = 0; page->key && k < NUMBERS_PAGE; k++)
-            lines[page->first + k] = (page->key - 1) << NUMBERS_PAGE_SHIFT | k;
-    }
-    return lines;
-}
-
-static void hand_over_evictors(const struct plain *p, unsigned at, struct bank *b, const uint64_t *lines)
-{
-    for (uint32_t x = NUMBERS_PAGE; x < p->numbers.count; x++) {
-        if (!p->of[x].at[at])
-            continue;
-        uint32_t number = causes_number(b->causes, lines[x]);
-        if (p->of[x].by[at])
-            causes_note_left(b->causes, number, p->of[x].by[at] - 1, NOTE_EVICTED);
+    for (uint32_t x = NUMBERS_PAGE; x < min_u64(p->numbers.count, from->cap); x++) {
+        uint32_t left = from->of[x].left[at];
+        if (left)
+            causes_note_left(b->causes, causes_number(b->causes, numbers_line(&p->numbers, x)), left >> NOTE_HOW_BITS,
+                             (enum note_how)(left & ((1u << NOTE_HOW_BITS) - 1)));
     }
 }
 
-static void hand_over_shadow(const struct stack *k, unsigned size, struct bank *b, const uint64_t *lines)
+/* Of the nearest level as long as there is one thread its part of the stack. */
+static void hand_over_shadow(const struct plain *p, const struct plain_level *l, bool is_stack, struct bank *b)
 {
-    uint32_t *of = xmalloc((k->held + 1) * sizeof *of);
-    size_t held = stack_lines(k, k->oldest[size], of);
+    size_t held = is_stack ? p->stack.held : l->shadow.held;
+    uint32_t *of = xmalloc((held + 1) * sizeof *of);
+    if (is_stack)
+        held = stack_lines(&p->stack, p->stack.oldest[p->shadow_size], of);
+    else
+        shadow_lines(&l->shadow, of);
     for (size_t n = 0; n < held; n++)
-        causes_use(b->causes, causes_number(b->causes, lines[of[n]]), true);
+        causes_use(b->causes, causes_number(b->causes, numbers_line(&p->numbers, of[n])), true);
     free(of);
 }
 
@@ -45,39 +37,52 @@ static uint32_t next_way(const uint32_t *used, uint32_t row, uint32_t after)
     return next;
 }
 
-static void hand_over_set(const struct plain *p, unsigned at, uint64_t set, struct bank *b, const uint64_t *lines)
+static void hand_over_set(const struct plain *p, const struct plain_bank *from, unsigned at, uint64_t set,
+                          struct bank *b)
 {
-    const struct plain_level *l = &p->levels[at];
+    const struct plain_level *l = &from->levels[at];
     const uint32_t *used = &l->used[set * l->row];
     for (uint32_t time = PLAIN_WAYS_MAX - 1; (time = next_way(used, l->row, time)) != UINT32_MAX;) {
         uint32_t x = l->lines[set * l->row + (time & (PLAIN_WAYS_MAX - 1))];
-        uint32_t number = causes_number(b->causes, lines[x]);
-        lines_add(&b->lines, lines[x], p->of[x].dirty >> at & 1, &number);
+        uint64_t line = numbers_line(&p->numbers, x);
+        uint32_t number = causes_number(b->causes, line);
+        lines_add(&b->lines, line, from->of[x].dirty >> at & 1, &number);
     }
 }
 
-static void hand_over_curve(const struct plain *p, const uint64_t *lines)
+static void hand_over_level(const struct plain *p, const struct plain_bank *from, unsigned at, struct bank *b)
+{
+    const struct plain_level *l = &from->levels[at];
+    hand_over_left(p, from, at, b);
+    hand_over_shadow(p, l, !at && !p->is_several, b);
+    for (uint64_t set = 0; set < l->sets; set++)
+        hand_over_set(p, from, at, set, b);
+}
+
+/* Of several threads the curve has it already, by the numbers that lines have here. */
+static void hand_over_curve(struct plain *p)
 {
     struct cache_curve *k = p->curve;
+    if (p->is_several) {
+        numbers_fini(&k->numbers);
+        k->numbers = p->numbers;
+        numbers_init(&p->numbers);
+        return;
+    }
     uint32_t *of = xmalloc((p->stack.held + 1) * sizeof *of);
     size_t held = stack_lines(&p->stack, 0, of);
     for (size_t n = 0; n < held; n++)
-        stack_use(&k->stack, numbers_of(&k->numbers, lines[of[n]]));
+        stack_use(&k->stack, numbers_of(&k->numbers, numbers_line(&p->numbers, of[n])));
     free(of);
 }
 
-void plain_hand_over(struct cache *c, const struct plain *p)
+void plain_hand_over(struct cache *c, struct plain *p)
 {
-    uint64_t *lines = lines_of(p);
-    for (unsigned at = 0; at < p->level_count; at++) {
-        const struct plain_level *l = &p->levels[at];
-        struct bank *b = c->levels[l->at].banks[p->thread];
-        hand_over_evictors(p, at, b, lines);
-        hand_over_shadow(at ? &l->shadow : &p->stack, at ? 0 : p->shadow_size, b, lines);
-        for (uint64_t set = 0; set < l->sets; set++)
-            hand_over_set(p, at, set, b, lines);
+    for (unsigned thread = 0; thread < CACHE_THREADS_MAX; thread++) {
+        const struct plain_bank *from = p->banks[thread];
+        for (unsigned at = 0; from && at < (from == p->home ? p->level_count : p->own); at++)
+            hand_over_level(p, from, at, c->levels[p->at[at]].banks[thread]);
     }
     if (p->curve)
-        hand_over_curve(p, lines);
-    free(lines);
+        hand_over_curve(p);
 }

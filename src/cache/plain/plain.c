@@ -7,6 +7,7 @@
 #include <stdlib.h>
 
 enum { CLOCK_LEFT = 1000, LINES_FIRST = 1 << 10, AHEAD = 16, PART = 2048, FAR_SHARE = 24, HOST_LINE = 64 };
+enum { SPARSE_BYTES = 4096 };
 #define CLOCK_MAX (UINT32_MAX >> PLAIN_WAY_BITS)
 #define INLINED __attribute__((always_inline)) static inline
 
@@ -14,15 +15,29 @@ struct reference { /* of which a line is looked at */
     uint64_t line;
     uint32_t cell;
     enum cache_kind kind;
-    unsigned reached, missed; /* levels, a bit each: it counts once, however many lines it has */
+    unsigned reached, missed;    /* levels, a bit each: it counts once, however many lines it has */
+    const struct cache_ref *ref; /* of several threads alone */
+    struct plain_bank *bank;     /* of its thread */
 };
 
-/* ---- ways ---- */
-
-static uint64_t set_of(const struct plain_level *l, uint64_t line)
+static struct visit visit_of(const struct reference *r)
 {
-    return l->mask || l->sets == 1 ? line & l->mask : line % l->sets;
+    bool is_modify = r->ref->kind == CACHE_MODIFY;
+    return (struct visit){.ref = r->ref,
+                          .kind = r->kind,
+                          .stores = is_modify || r->kind == CACHE_WRITE,
+                          .is_modify = is_modify,
+                          .cell = r->cell,
+                          .thread = r->ref->thread};
 }
+
+/* Functions with `several` are made twice, for one thread and for more. Whose bank has the level: */
+INLINED struct plain_bank *bank_of(const struct plain *p, const struct reference *r, unsigned at, bool several)
+{
+    return several && at < p->own ? r->bank : p->home;
+}
+
+/* ---- ways ---- */
 
 /* Times become places in the order of use of each set, so that the clock begins anew. */
 static void turn_back(struct plain_level *l)
@@ -45,7 +60,7 @@ INLINED void touch(struct plain_level *l, uint64_t line, uint32_t way)
 {
     if (++l->clock == CLOCK_MAX)
         turn_back(l);
-    l->used[set_of(l, line) * l->row + way] = l->clock << PLAIN_WAY_BITS | way;
+    l->used[plain_set(l, line) * l->row + way] = l->clock << PLAIN_WAY_BITS | way;
 }
 
 INLINED uint32_t oldest_way(const uint32_t *used, uint32_t row)
@@ -61,196 +76,330 @@ INLINED uint32_t oldest_way(const uint32_t *used, uint32_t row)
 /* ---- what leaves, and what comes ---- */
 
 /* Without a branch: what is known of the line is seldom near, and nothing waits for it then. */
-INLINED void evict(struct cache *c, struct plain *p, unsigned at, uint32_t number, uint32_t cell)
+INLINED void evict(struct cache *c, struct plain *p, unsigned at, uint32_t number, const struct reference *r,
+                   bool several)
 {
-    struct plain_line *n = &p->of[number];
+    struct plain_bank *b = bank_of(p, r, at, several);
+    struct plain_line *n = &b->of[number];
     unsigned own = 1u << at, here = n->here, dirty = n->dirty;
     unsigned further = here & ~((2u << at) - 1), is_dirty = dirty >> at & 1; /* goes to the nearest one that has it */
-    n->by[at] = cell + 1;
+    n->left[at] = r->cell << NOTE_HOW_BITS | NOTE_EVICTED;
     n->here = (uint8_t)(here & ~own);
     n->dirty = (uint8_t)((dirty & ~own) | (further & -further & -is_dirty));
-    c->levels[p->levels[at].at].counts.write_backs += is_dirty;
+    c->levels[p->at[at]].counts.write_backs += is_dirty;
+    if (!several || at >= p->own)
+        return;
+    if (is_dirty && !further && b != p->home)
+        plain_soil_shared(p, number);
+    if (c->coherence && coherence_watches(c->coherence, numbers_line(&p->numbers, number) << p->shift))
+        coherence_forget(c, (int)p->at[at], r->ref->thread, numbers_line(&p->numbers, number));
 }
 
-static void bring_in(struct cache *c, struct plain *p, unsigned at, uint32_t number, const struct reference *r)
+struct coming { /* to a level: where, and which line goes for it */
+    uint64_t first;
+    uint32_t way, gone;
+};
+
+/* Known before further levels are asked, so that what is known of that line is near when they have been. */
+INLINED struct coming find_room(const struct plain *p, unsigned at, const struct reference *r, bool several)
 {
-    struct plain_level *l = &p->levels[at];
-    uint64_t first = set_of(l, r->line) * l->row;
-    uint32_t way = oldest_way(&l->used[first], l->row), gone = l->lines[first + way];
+    const struct plain_bank *b = bank_of(p, r, at, several);
+    const struct plain_level *l = &b->levels[at];
+    struct coming x = {.first = plain_set(l, r->line) * l->row};
+    x.way = oldest_way(&l->used[x.first], l->row);
+    x.gone = l->lines[x.first + x.way];
+    __builtin_prefetch(&b->of[x.gone], 1);
+    return x;
+}
+
+INLINED void bring_in(struct cache *c, struct plain *p, unsigned at, uint32_t number, const struct reference *r,
+                      const struct coming *to, bool several)
+{
+    struct plain_bank *b = bank_of(p, r, at, several);
+    struct plain_level *l = &b->levels[at];
     if (++l->clock == CLOCK_MAX)
         turn_back(l);
-    l->used[first + way] = l->clock << PLAIN_WAY_BITS | way;
-    l->lines[first + way] = number;
-    p->of[number].way[at] = (uint8_t)way;
-    p->of[number].here = (uint8_t)(p->of[number].here | 1u << at);
-    if (gone)
-        evict(c, p, at, gone, r->cell);
+    l->used[to->first + to->way] = l->clock << PLAIN_WAY_BITS | to->way;
+    l->lines[to->first + to->way] = number;
+    b->of[number].way[at] = (uint8_t)to->way;
+    b->of[number].here = (uint8_t)(b->of[number].here | 1u << at);
+    if (to->gone)
+        evict(c, p, at, to->gone, r, several);
 }
 
-static void count_miss(struct cache *c, const struct plain *p, unsigned at, uint32_t number, bool in_shadow,
-                       struct reference *r)
+INLINED void count_miss(struct cache *c, const struct plain *p, unsigned at, uint32_t number, bool in_shadow,
+                        struct reference *r, bool several)
 {
-    struct level *l = &c->levels[p->levels[at].at];
-    uint32_t by = p->of[number].by[at];
+    struct level *l = &c->levels[p->at[at]];
+    uint32_t left = bank_of(p, r, at, several)->of[number].left[at];
     if (r->missed >> at & 1)
         return;
     r->missed |= 1u << at;
     l->counts.misses[r->kind]++;
     if (c->sets.groups)
         sets_count_miss(&l->sample, r->cell, group_of(c, r->line << l->shift) - 1, true);
-    enum cache_cause cause = !by ? CACHE_COLD : in_shadow ? CACHE_CONFLICT : CACHE_CAPACITY;
-    if (by)
-        tally_count_evictor(&l->tally, r->cell, by - 1);
+    enum cache_cause cause = !left ? CACHE_COLD : in_shadow ? CACHE_CONFLICT : CACHE_CAPACITY;
+    if (several && (left & ((1u << NOTE_HOW_BITS) - 1)) == NOTE_TAKEN) {
+        struct visit v = visit_of(r);
+        cause = coherence_judge(c, (int)p->at[at], r->line, &v);
+    } else if (left) {
+        tally_count_evictor(&l->tally, r->cell, left >> NOTE_HOW_BITS);
+    }
     struct cache_cell *cell = tally_cell(&l->tally, r->cell);
     cell->misses++;
     cell->causes[cause]++;
     l->counts.causes[r->kind][cause]++;
 }
 
-/* The level lacks the line. */
-static void miss(struct cache *c, struct plain *p, unsigned at, uint32_t number, bool in_shadow, struct reference *r)
+/* A further level is asked for the line. Whether its shadow has it. */
+INLINED bool reach(struct cache *c, const struct plain *p, unsigned at, uint32_t number, struct reference *r,
+                   bool several)
 {
-    unsigned next = at + 1;
-    count_miss(c, p, at, number, in_shadow, r);
-    if (next < p->level_count) {
-        struct level *l = &c->levels[p->levels[next].at];
-        bool counts = !(r->reached >> next & 1), shadowed = stack_use(&p->levels[next].shadow, number) == 0;
-        r->reached |= 1u << next;
-        l->counts.references[r->kind] += counts;
-        if (counts)
-            tally_count_reference(&l->tally, r->cell);
-        if (p->of[number].here >> next & 1)
-            touch(&p->levels[next], r->line, p->of[number].way[next]);
-        else
-            miss(c, p, next, number, shadowed, r);
+    struct level *l = &c->levels[p->at[at]];
+    bool counts = !(r->reached >> at & 1);
+    r->reached |= 1u << at;
+    l->counts.references[r->kind] += counts;
+    if (counts)
+        tally_count_reference(&l->tally, r->cell);
+    return shadow_use(&bank_of(p, r, at, several)->levels[at].shadow, number);
+}
+
+/* The miss leaves what each thread has of its own. */
+static void fetch(struct cache *c, const struct plain *p, const struct reference *r)
+{
+    struct visit v = visit_of(r);
+    coherence_fetch(c, r->line << p->shift, &v);
+}
+
+/* How many levels lack the line, the nearest first. */
+INLINED unsigned lacking(const struct plain *p, uint32_t number, const struct reference *r, bool several)
+{
+    unsigned here = p->home->of[number].here;
+    if (several && r->bank != p->home)
+        here = (here >> p->own << p->own) | r->bank->of[number].here;
+    return here ? (unsigned)__builtin_ctz(here) : p->level_count;
+}
+
+/* The nearest level lacks the line. */
+INLINED void miss(struct cache *c, struct plain *p, uint32_t number, bool in_shadow, struct reference *r, bool several)
+{
+    struct coming to[PLAIN_LEVELS_MAX];
+    unsigned lack = lacking(p, number, r, several);
+    for (unsigned at = 0; at < lack; at++)
+        to[at] = find_room(p, at, r, several);
+    for (unsigned at = 0; at < lack; at++) {
+        count_miss(c, p, at, number, in_shadow, r, several);
+        if (several && c->coherence && at + 1 == p->own)
+            fetch(c, p, r);
+        if (at + 1 < p->level_count)
+            in_shadow = reach(c, p, at + 1, number, r, several);
     }
-    bring_in(c, p, at, number, r);
+    if (lack < p->level_count)
+        touch(&bank_of(p, r, lack, several)->levels[lack], r->line, bank_of(p, r, lack, several)->of[number].way[lack]);
+    while (lack-- > 0)
+        bring_in(c, p, lack, number, r, &to[lack], several);
+}
+
+static void miss_alone(struct cache *c, struct plain *p, uint32_t number, bool in_shadow, struct reference *r)
+{
+    miss(c, p, number, in_shadow, r, false);
+}
+
+static void miss_of_several(struct cache *c, struct plain *p, uint32_t number, bool in_shadow, struct reference *r)
+{
+    miss(c, p, number, in_shadow, r, true);
 }
 
 /* ---- references ---- */
 
 /* Stacks go where lines have their places. */
-static void place_stacks(struct plain *p)
+static void place_stacks(struct plain *p, struct plain_bank *b)
 {
-    stack_place_in(&p->stack, &p->of->at[0], PLAIN_LINE_SPREAD);
-    for (unsigned i = 1; i < p->level_count; i++)
-        stack_place_in(&p->levels[i].shadow, &p->of->at[i], PLAIN_LINE_SPREAD);
+    for (unsigned i = 0; i < p->level_count; i++)
+        if (b->levels[i].used)
+            shadow_place_in(&b->levels[i].shadow, &b->of->at[i], PLAIN_LINE_SPREAD, b->cap);
+    if (b == p->home && !p->is_several)
+        stack_place_in(&p->stack, &b->of->at[0], PLAIN_LINE_SPREAD);
 }
 
-/* Whole ones of this machine's lines. */
-static void make_room(struct plain *p, uint32_t cap)
+/* Bytes of which most may be zeros, in memory that takes only the pages used. */
+static void copy_sparse(char *to, const char *from, size_t bytes)
 {
-    void *memory = xmalloc(cap * sizeof *p->of + HOST_LINE);
+    static const char zeros[SPARSE_BYTES];
+    for (size_t at = 0; at < bytes; at += SPARSE_BYTES)
+        if (memcmp(from + at, zeros, SPARSE_BYTES) != 0)
+            memcpy(to + at, from + at, SPARSE_BYTES);
+}
+
+void plain_make_room(struct plain *p, struct plain_bank *b, uint32_t number)
+{
+    bool is_sparse = b != p->home;
+    uint32_t cap = (uint32_t)max_u64(b->cap, LINES_FIRST);
+    while (cap <= number)
+        cap *= 2;
+    void *memory = (is_sparse ? xmalloc_sparse : xmalloc)(cap * sizeof *b->of + HOST_LINE);
     struct plain_line *of = (struct plain_line *)ALIGN_UP((uintptr_t)memory, (uintptr_t)HOST_LINE);
-    if (p->cap)
-        memcpy(of, p->of, p->cap * sizeof *of);
-    free(p->memory);
-    p->memory = memory;
-    p->of = of;
-    p->cap = cap;
-    place_stacks(p);
+    if (b->cap && is_sparse)
+        copy_sparse((char *)of, (const char *)b->of, b->cap * sizeof *of);
+    else if (b->cap)
+        memcpy(of, b->of, b->cap * sizeof *of);
+    free(b->memory);
+    b->memory = memory;
+    b->of = of;
+    b->cap = cap;
+    place_stacks(p, b);
 }
 
-INLINED uint32_t number_of(struct plain *p, uint64_t line)
+INLINED uint32_t number_of(struct plain *p, struct plain_bank *b, uint64_t line, bool several)
 {
     uint32_t number = numbers_of(&p->numbers, line);
-    if (number >= p->cap)
-        make_room(p, 2 * p->cap);
+    if (number >= p->home->cap)
+        plain_make_room(p, p->home, number);
+    if (several && number >= b->cap)
+        plain_make_room(p, b, number);
     return number;
 }
 
-/* A line of a reference. Returns the place of its last use among the stack's sizes. */
-INLINED unsigned use(struct cache *c, struct plain *p, uint32_t x, struct reference *r, bool stores)
+/* A line of a reference. Returns the place of its last use among the stack's sizes, or of several threads the curve's.
+ */
+INLINED unsigned use(struct cache *c, struct plain *p, uint32_t x, struct reference *r, bool stores, bool several)
 {
-    unsigned size = stack_use(&p->stack, x);
-    if (p->of[x].here & 1)
-        touch(&p->levels[0], r->line, p->of[x].way[0]);
+    struct plain_bank *b = bank_of(p, r, 0, several);
+    struct plain_line *n = &b->of[x];
+    unsigned size = several ? 0 : stack_use(&p->stack, x);
+    bool in_shadow = several ? shadow_use(&b->levels[0].shadow, x) : size <= p->shadow_size;
+    if (n->here & 1)
+        touch(&b->levels[0], r->line, n->way[0]);
     else
-        miss(c, p, 0, x, size <= p->shadow_size, r);
-    p->of[x].dirty = (uint8_t)(p->of[x].dirty | stores);
-    return size;
-}
-
-static bool is_plain(const struct cache *c, const struct plain *p, const struct cache_ref *r)
-{
-    return r->thread == p->thread && (r->kind != CACHE_FETCH || c->nearest_code == NO_LEVEL);
+        (several ? miss_of_several : miss_alone)(c, p, x, in_shadow, r);
+    n->dirty = (uint8_t)(n->dirty | stores);
+    return several && p->curve ? stack_use(&p->curve->stack, x) : size;
 }
 
 /* CACHE_USE: of a line that is not there its place in the order of use would be one more than the levels have. */
-static void use_only(struct plain *p, uint32_t number, uint64_t line)
+INLINED void use_only(struct plain *p, struct plain_bank *of_thread, uint32_t x, uint64_t line, bool several)
 {
-    if (!(p->of[number].here & 1))
+    struct plain_bank *b = several ? of_thread : p->home;
+    if (several && p->curve)
+        stack_use(&p->curve->stack, x);
+    if (!(b->of[x].here & 1))
         return;
-    stack_use(&p->stack, number);
-    touch(&p->levels[0], line, p->of[number].way[0]);
+    if (several)
+        shadow_use(&b->levels[0].shadow, x);
+    else
+        stack_use(&p->stack, x);
+    touch(&b->levels[0], line, b->of[x].way[0]);
 }
 
-INLINED void run_one(struct cache *c, struct plain *p, uint32_t number, const struct cache_ref *r)
+/* What other threads have of its lines is taken from them. A line that the nearest level has dirty is no other's; what
+ * was lost of it counts byte by byte (watched). */
+INLINED void write_to_others(struct cache *c, uint32_t number, const struct reference *r, bool is_one, bool is_watched)
 {
-    struct level *l = &c->levels[p->levels[0].at];
+    const struct plain_line *n = &r->bank->of[number];
+    if (is_one && n->here & n->dirty & 1 && !is_watched)
+        return;
+    struct visit v = visit_of(r);
+    coherence_write(c, &v);
+}
+
+INLINED void run_one(struct cache *c, struct plain *p, struct plain_bank *b, uint32_t number, const struct cache_ref *r,
+                     bool several)
+{
+    struct level *l = &c->levels[p->at[0]];
     if (__builtin_expect(r->kind == CACHE_USE, 0)) {
-        use_only(p, number, r->address >> l->shift);
+        use_only(p, b, number, r->address >> p->shift, several);
         return;
     }
     bool is_modify = r->kind == CACHE_MODIFY, stores = r->kind == CACHE_WRITE || is_modify;
-    struct reference x = {r->address >> l->shift, r->cell, is_modify ? CACHE_READ : (enum cache_kind)r->kind, 0, 0};
-    uint64_t last = (r->address + r->bytes - 1) >> l->shift;
-    unsigned farthest = use(c, p, number, &x, stores);
+    struct reference x = {.line = r->address >> p->shift,
+                          .cell = r->cell,
+                          .kind = is_modify ? CACHE_READ : (enum cache_kind)r->kind,
+                          .ref = r,
+                          .bank = b};
+    uint64_t last = (r->address + r->bytes - 1) >> p->shift;
+    bool is_one = x.line == last, is_shared = several && c->coherence;
+    bool is_watched = is_shared && (!is_one || coherence_watches(c->coherence, r->address));
+    if (is_shared && stores)
+        write_to_others(c, number, &x, is_one, is_watched);
+    unsigned farthest = use(c, p, number, &x, stores, several);
     while (x.line < last) {
         x.line++;
-        unsigned size = use(c, p, number_of(p, x.line), &x, stores);
+        unsigned size = use(c, p, number_of(p, b, x.line, several), &x, stores, several);
         farthest = size > farthest ? size : farthest;
     }
     l->counts.references[x.kind]++;
     tally_count_reference(&l->tally, r->cell);
+    if (is_watched) {
+        struct visit v = visit_of(&x);
+        coherence_use(c, &v);
+    }
     if (p->curve)
-        curve_count(p->curve, p->curve_size[farthest], r->cell);
+        curve_count(p->curve, several ? farthest : p->curve_size[farthest], r->cell);
 }
 
 /* The sets of further levels that it will be looked for in. */
-INLINED void fetch_further(const struct plain *p, uint32_t number, uint64_t line)
+INLINED void fetch_further(const struct cache *c, const struct plain *p, const struct plain_bank *b, uint32_t number,
+                           uint64_t line, bool several)
 {
-    unsigned here = p->of[number].here;
+    unsigned here = b->of[number].here;
+    if (here & 1)
+        return;
     for (unsigned at = 1; !(here & 1) && at < p->level_count; at++, here >>= 1) {
-        const struct plain_level *l = &p->levels[at];
-        uint64_t first = set_of(l, line) * l->row;
+        const struct plain_level *l = &(several && at < p->own ? b : p->home)->levels[at];
+        uint64_t first = plain_set(l, line) * l->row;
         __builtin_prefetch(&l->used[first], 1);
         __builtin_prefetch(&l->lines[first], 1);
     }
+    if (several && c->coherence)
+        coherence_look(c->coherence, line << p->shift);
+}
+
+INLINED void fetch_line(const struct plain *p, const struct plain_bank *b, uint32_t number, bool several)
+{
+    __builtin_prefetch(&b->of[number], 1);
+    if (!several)
+        return;
+    if (b != p->home)
+        __builtin_prefetch(&p->home->of[number], 1);
+    if (p->curve && number < p->curve->stack.cap)
+        __builtin_prefetch(&p->curve->stack.of[number], 1);
 }
 
 /* Where many miss not all that is known of lines is near: it is fetched in two steps, some references before. (A
  * further step, for the lines that have to go, costs more than it saves: to find them the whole set is read twice.) */
-static void run_far(struct cache *c, struct plain *p, const struct cache_ref *refs, size_t count)
+INLINED void run_far(struct cache *c, struct plain *p, const struct cache_ref *refs, size_t count, bool several)
 {
     uint32_t numbers[PART];
-    unsigned shift = c->levels[p->levels[0].at].shift;
     for (size_t i = 0; i < count + 2 * AHEAD; i++) {
         size_t next = i - AHEAD, now = next - AHEAD;
         if (i < count) {
-            numbers[i] = refs[i].kind == CACHE_FETCH ? 0 : number_of(p, refs[i].address >> shift);
-            __builtin_prefetch(&p->of[numbers[i]], 1);
+            struct plain_bank *b = several ? p->banks[refs[i].thread] : p->home;
+            numbers[i] = refs[i].kind == CACHE_FETCH ? 0 : number_of(p, b, refs[i].address >> p->shift, several);
+            fetch_line(p, b, numbers[i], several);
         }
         if (next < count)
-            fetch_further(p, numbers[next], refs[next].address >> shift);
+            fetch_further(c, p, several ? p->banks[refs[next].thread] : p->home, numbers[next],
+                          refs[next].address >> p->shift, several);
         if (now < count && numbers[now])
-            run_one(c, p, numbers[now], &refs[now]);
+            run_one(c, p, several ? p->banks[refs[now].thread] : p->home, numbers[now], &refs[now], several);
     }
 }
 
-static void run_near(struct cache *c, struct plain *p, const struct cache_ref *refs, size_t count)
+INLINED void run_near(struct cache *c, struct plain *p, const struct cache_ref *refs, size_t count, bool several)
 {
-    unsigned shift = c->levels[p->levels[0].at].shift;
-    for (const struct cache_ref *r = refs; r < refs + count; r++)
+    for (const struct cache_ref *r = refs; r < refs + count; r++) {
+        struct plain_bank *b = several ? p->banks[r->thread] : p->home;
         if (r->kind != CACHE_FETCH)
-            run_one(c, p, number_of(p, r->address >> shift), r);
+            run_one(c, p, b, number_of(p, b, r->address >> p->shift, several), r, several);
+    }
 }
 
-/* Of the second level, if there is one. */
-static uint64_t misses_of(const struct cache *c, const struct plain *p)
+/* ---- banks ---- */
+
+static uint64_t room_of(const struct cache *c, unsigned at)
 {
-    const struct cache_counts *n = &c->levels[p->levels[p->level_count > 1].at].counts;
-    return n->misses[CACHE_READ] + n->misses[CACHE_WRITE];
+    const struct cache_level *l = &c->levels[at].config;
+    return max_u64(l->size_bytes / l->line_bytes / (c->sets.one_in ? c->sets.one_in : 1), 1);
 }
 
 static void init_level(struct plain_level *l, const struct cache_level *k)
@@ -265,45 +414,107 @@ static void init_level(struct plain_level *l, const struct cache_level *k)
         l->used[i] = i % l->row < k->ways ? (uint32_t)(i % l->row) : UINT32_MAX;
 }
 
-static void begin(const struct cache *c, struct plain *p, unsigned thread)
+static struct plain_bank *bank_new(const struct cache *c, const struct plain *p, unsigned levels)
 {
-    for (unsigned i = 0; i < p->level_count; i++)
-        init_level(&p->levels[i], &c->levels[p->levels[i].at].config);
-    p->thread = thread;
-    p->has_begun = true;
+    struct plain_bank *b = xmalloc(sizeof *b);
+    for (unsigned i = 0; i < levels; i++) {
+        init_level(&b->levels[i], &c->levels[p->at[i]].config);
+        shadow_init(&b->levels[i].shadow, room_of(c, p->at[i]));
+    }
+    return b;
+}
+
+/* Of the second level, if there is one. */
+static uint64_t misses_of(const struct cache *c, const struct plain *p)
+{
+    const struct cache_counts *n = &c->levels[p->at[p->level_count > 1]].counts;
+    return n->misses[CACHE_READ] + n->misses[CACHE_WRITE];
+}
+
+static void run_alone(struct cache *c, struct plain *p, const struct cache_ref *refs, size_t count)
+{
+    if (p->is_far)
+        run_far(c, p, refs, count, false);
+    else
+        run_near(c, p, refs, count, false);
+}
+
+static void run_several(struct cache *c, struct plain *p, const struct cache_ref *refs, size_t count)
+{
+    if (p->is_far)
+        run_far(c, p, refs, count, true);
+    else
+        run_near(c, p, refs, count, true);
+}
+
+/* How many of them come before one that is not plain, or of a thread that is not known. */
+static size_t run_known(const struct cache *c, const struct plain *p, const struct cache_ref *refs, size_t count)
+{
+    size_t n = 0;
+    while (n < count && p->banks[refs[n].thread] && (refs[n].kind != CACHE_FETCH || c->nearest_code == NO_LEVEL))
+        n++;
+    return n;
+}
+
+/* Whether references of the thread are plain: its bank is there now. */
+static bool add_thread(struct cache *c, struct plain *p, unsigned thread)
+{
+    if (p->banks[thread])
+        return false; /* it is something else */
+    if (!p->has_begun) {
+        p->home = p->banks[thread] = bank_new(c, p, p->level_count);
+        p->thread = thread;
+        p->has_begun = true;
+        plain_make_room(p, p->home, 0);
+        return true;
+    }
+    if (!plain_takes_threads(c, p))
+        return false;
+    if (!p->is_several)
+        plain_begin_several(c, p);
+    p->banks[thread] = bank_new(c, p, p->own);
+    plain_make_room(p, p->banks[thread], 0);
+    return true;
 }
 
 size_t plain_run(struct cache *c, struct plain *p, const struct cache_ref *refs, size_t count)
 {
-    size_t n;
-    if (!p->has_begun && count)
-        begin(c, p, refs->thread);
-    for (n = 0; n < count && is_plain(c, p, &refs[n]); n++)
-        continue;
-    for (size_t i = 0, now; i < n; i += now) {
+    size_t n = 0, now;
+    while (n < count) {
         uint64_t before = misses_of(c, p);
-        now = min_u64(n - i, PART);
-        (p->is_far ? run_far : run_near)(c, p, &refs[i], now);
-        p->is_far = (misses_of(c, p) - before) * FAR_SHARE > now;
+        now = run_known(c, p, refs + n, min_u64(count - n, PART));
+        if (!now && !add_thread(c, p, refs[n].thread))
+            break;
+        if (p->is_several && now)
+            plain_vote(p, refs[n].thread);
+        (p->is_several ? run_several : run_alone)(c, p, refs + n, now);
+        p->is_far = now ? (misses_of(c, p) - before) * FAR_SHARE > now : p->is_far;
+        n += now;
     }
     if (p->curve)
-        p->curve->lines = (uint32_t)p->stack.held;
+        p->curve->lines = (uint32_t)(p->is_several ? p->curve->stack.held : p->stack.held);
     return n;
 }
 
 /* ---- made ---- */
+
+static void bank_free(struct plain_bank *b)
+{
+    for (unsigned i = 0; b && i < PLAIN_LEVELS_MAX; i++) {
+        free(b->levels[i].used);
+        free(b->levels[i].lines);
+        shadow_fini(&b->levels[i].shadow);
+    }
+    if (b)
+        free(b->memory);
+    free(b);
+}
 
 static bool is_plain_level(const struct cache_level *l, const struct cache_level *nearest)
 {
     return l->policy == CACHE_LRU && l->inclusion == CACHE_NEITHER && !l->write_through && !l->no_allocate &&
            !l->whole && !l->has_streams && l->ways <= PLAIN_WAYS_MAX &&
            l->size_bytes / l->line_bytes <= PLAIN_LINES_MAX && l->line_bytes == nearest->line_bytes;
-}
-
-static uint64_t room_of(const struct cache *c, unsigned at)
-{
-    const struct cache_level *l = &c->levels[at].config;
-    return max_u64(l->size_bytes / l->line_bytes / (c->sets.one_in ? c->sets.one_in : 1), 1);
 }
 
 struct plain *plain_new(const struct cache *c)
@@ -316,13 +527,13 @@ struct plain *plain_new(const struct cache *c)
         return NULL;
     struct plain *p = xmalloc(sizeof *p);
     for (int i = c->nearest_data; i != NO_LEVEL; i = c->levels[i].next) {
-        struct plain_level *l = &p->levels[p->level_count];
-        uint64_t room = room_of(c, (unsigned)i);
-        l->at = (unsigned)i;
-        stack_init(p->level_count++ ? &l->shadow : &p->stack, &room, 1);
+        p->own += !c->levels[i].config.is_shared;
+        p->at[p->level_count++] = (unsigned)i;
     }
+    uint64_t room = room_of(c, p->at[0]);
+    p->shift = c->levels[p->at[0]].shift;
+    stack_init(&p->stack, &room, 1);
     numbers_init(&p->numbers);
-    make_room(p, LINES_FIRST);
     return p;
 }
 
@@ -330,22 +541,18 @@ void plain_free(struct plain *p)
 {
     if (!p)
         return;
-    for (unsigned i = 0; i < PLAIN_LEVELS_MAX; i++) {
-        free(p->levels[i].used);
-        free(p->levels[i].lines);
-        stack_fini(&p->levels[i].shadow);
-    }
+    for (unsigned thread = 0; thread < CACHE_THREADS_MAX; thread++)
+        bank_free(p->banks[thread]);
     stack_fini(&p->stack);
     numbers_fini(&p->numbers);
-    free(p->memory);
     free(p);
 }
 
 bool plain_carry(struct plain *p, const struct cache *c, struct cache_curve *k)
 {
-    uint64_t lines[STACK_SIZES_MAX], room = room_of(c, p->levels[0].at);
+    uint64_t lines[STACK_SIZES_MAX], room = room_of(c, p->at[0]);
     unsigned sizes = 0, i = 0;
-    if (k->shift != c->levels[p->levels[0].at].shift || p->has_begun || k->lines)
+    if (k->shift != p->shift || p->has_begun || k->lines)
         return false;
     for (bool is_placed = false; i < k->sizes || !is_placed;) {
         uint64_t next = i < k->sizes ? curve_size_lines(k, i) : UINT64_MAX;
@@ -359,7 +566,6 @@ bool plain_carry(struct plain *p, const struct cache *c, struct cache_curve *k)
     p->curve_size[sizes] = (uint8_t)k->sizes;
     stack_fini(&p->stack);
     stack_init(&p->stack, lines, sizes);
-    place_stacks(p);
     p->curve = k;
     return true;
 }

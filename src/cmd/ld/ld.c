@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * mtool ld: runs a build in which each linker is mtool, and is that linker. A folder of scripts named like linkers
  * comes first on PATH, and on COMPILER_PATH, where compilers look for theirs. */
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <ftw.h>
@@ -25,7 +26,9 @@ static const char *tool_name(const struct cmd_args *a)
     return a->clocks && !strcmp(name, ld_tools[LD_TOOL_GPROF].name) ? ld_tools[LD_TOOL_CLOCKS].name : name;
 }
 
-static const char *const linkers[] = {"ld", "ld.bfd", "ld.gold", "ld.lld", "ld.mold"};
+/* Names of linkers: of a target or not, then one of these, then a version (-14) or none. */
+static const char target[] = "x86_64-linux-gnu-";
+static const char *const linkers[] = {"ld.bfd", "ld.gold", "ld.lld", "ld.mold", "ld"};
 
 /* ---- folders ---- */
 
@@ -47,6 +50,34 @@ static const char *temporary(void)
 {
     const char *t = getenv("TMPDIR");
     return t && *t ? t : "/tmp";
+}
+
+/* ---- a step of a build ---- */
+
+/* The words of a shell that call this command for one, with the same options. */
+static const char *step_words(const struct cmd_args *a)
+{
+    struct strbuf out = {0};
+    str_put_quoted(&out, file_real_path(a->arena, "/proc/self/exe"));
+    str_puts(&out, " ld --quiet --tool ");
+    str_put_quoted(&out, tool_name(a));
+    if (a->leaves)
+        str_puts(&out, " --leaves");
+    if (a->sample_short)
+        str_puts(&out, " --sample-short");
+    if (a->private_memory)
+        str_puts(&out, " --private-memory");
+    if (a->counted) {
+        str_puts(&out, " --counts ");
+        str_put_quoted(&out, a->counted);
+    }
+    if (a->machine) {
+        str_puts(&out, " --machine ");
+        str_put_quoted(&out, a->machine);
+    }
+    const char *words = arena_strndup(a->arena, out.data, out.len);
+    str_free(&out);
+    return words;
 }
 
 /* ---- how often variables are used ---- */
@@ -115,6 +146,7 @@ static int link_once(const struct cmd_args *a, const char *build)
                         .linker = a->link,
                         .args = a->rest + 1,
                         .folder = folder,
+                        .self = step_words(a),
                         .all_blocks = a->leaves,
                         .samples_short = a->sample_short,
                         .is_private = a->private_memory};
@@ -269,54 +301,61 @@ static const char *find_linker(const struct cmd_args *a, const char *name)
     return NULL;
 }
 
-static void put_quoted(struct strbuf *out, const char *word)
-{
-    str_puts(out, "'");
-    for (; *word; word++)
-        str_puts(out, *word == '\'' ? "'\\''" : (char[]){*word, 0});
-    str_puts(out, "'");
-}
-
 static int put_script(const struct cmd_args *a, const char *folder, const char *name, const char *real)
 {
     struct strbuf out = {0};
-    str_puts(&out, "#!/bin/sh\nexec ");
-    put_quoted(&out, file_real_path(a->arena, "/proc/self/exe"));
-    str_puts(&out, " ld --quiet --tool ");
-    put_quoted(&out, tool_name(a));
-    if (a->leaves)
-        str_puts(&out, " --leaves");
-    if (a->sample_short)
-        str_puts(&out, " --sample-short");
-    if (a->private_memory)
-        str_puts(&out, " --private-memory");
-    if (a->counted) {
-        str_puts(&out, " --counts ");
-        put_quoted(&out, a->counted);
-    }
-    if (a->machine) {
-        str_puts(&out, " --machine ");
-        put_quoted(&out, a->machine);
-    }
-    str_puts(&out, " --link ");
-    put_quoted(&out, real);
+    str_printf(&out, "#!/bin/sh\nexec %s --link ", step_words(a));
+    str_put_quoted(&out, real);
     str_printf(&out, " -- %s \"$@\"\n", name);
     int rc = file_write_whole(arena_printf(a->arena, "%s/bin/%s", folder, name), out.data, out.len, 0700);
     str_free(&out);
     return rc;
 }
 
+static bool is_linker(const char *name)
+{
+    if (!strncmp(name, target, strlen(target)))
+        name += strlen(target);
+    for (size_t i = 0; i < ARRAY_LEN(linkers); i++) {
+        size_t len = strlen(linkers[i]);
+        if (strncmp(name, linkers[i], len) != 0)
+            continue;
+        const char *rest = name + len;
+        return !*rest || (*rest == '-' && rest[1] && rest[1 + strspn(rest + 1, "0123456789.")] == 0);
+    }
+    return false;
+}
+
+/* One for each linker in the folder that is the first of its name on PATH. -1 if it cannot be written. */
+static int put_scripts_of(const struct cmd_args *a, const char *folder, const char *bin, unsigned *count)
+{
+    struct dirent *e;
+    DIR *dir = opendir(bin);
+    int rc = 0;
+    while (dir && rc == 0 && (e = readdir(dir))) {
+        const char *real = is_linker(e->d_name) ? find_linker(a, e->d_name) : NULL;
+        if (!real || strncmp(real, bin, strlen(bin)) != 0 || strchr(real + strlen(bin) + 1, '/'))
+            continue;
+        rc = put_script(a, folder, e->d_name, real);
+        ++*count;
+    }
+    if (dir)
+        closedir(dir);
+    return rc;
+}
+
 static int put_scripts(const struct cmd_args *a, const char *folder)
 {
     unsigned count = 0;
-    if (file_make_dirs(arena_printf(a->arena, "%s/bin", folder), 0700) < 0)
-        return diag_error("ld: cannot write to %s: %s", folder, strerror(errno)), CMD_SELF_FAILED;
-    for (size_t i = 0; i < ARRAY_LEN(linkers); i++) {
-        const char *real = find_linker(a, linkers[i]);
-        if (real && put_script(a, folder, linkers[i], real) < 0)
-            return diag_error("ld: cannot write to %s: %s", folder, strerror(errno)), CMD_SELF_FAILED;
-        count += real != NULL;
+    int rc = file_make_dirs(arena_printf(a->arena, "%s/bin", folder), 0700);
+    for (const char *p = getenv("PATH"); rc == 0 && p && *p;) {
+        size_t len = strcspn(p, ":");
+        if (len)
+            rc = put_scripts_of(a, folder, arena_printf(a->arena, "%.*s", (int)len, p), &count);
+        p += len + (p[len] == ':');
     }
+    if (rc < 0)
+        return diag_error("ld: cannot write to %s: %s", folder, strerror(errno)), CMD_SELF_FAILED;
     return count ? 0 : (diag_error("ld: there is no linker on PATH; install binutils or lld"), CMD_UNUSABLE);
 }
 

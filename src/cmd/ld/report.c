@@ -36,6 +36,15 @@ int cmd_ld_report(const struct cmd_args *a)
 {
     if (ld_promotion_is_in(a->rest[0]))
         return report_promote(a);
+    const struct ld_tool *linked = a->rest_count == 1 ? ld_tool_of_linked(a->rest[0]) : NULL;
+    if (linked && linked->id == LD_TOOL_TRACE)
+        return diag_error("ld-report: %s was linked with --tool trace and writes no file; run 'mtool ld-trace -- %s'",
+                          a->rest[0], a->rest[0]),
+               CMD_UNUSABLE;
+    if (linked && linked->extension)
+        return diag_error("ld-report: %s was linked with --tool %s: name the files that it wrote, %s.*.%s", a->rest[0],
+                          linked->name, file_base_name(a->rest[0]), linked->extension),
+               CMD_UNUSABLE;
     if (a->rest_count == 1 || is_scheduled(a->rest[0]))
         return report_schedule(a);
     const struct ld_tool *made = ld_tool_of_file(a->rest[1]), *tool = made;

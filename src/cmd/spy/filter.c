@@ -34,20 +34,26 @@ static uint64_t shortest_line(const struct spied_program *s)
 }
 
 /* Of shorter ones a reference is to more than two. */
-enum { FILTER_TWO_LINE_MIN = 64 };
+enum { FILTER_LINES_LINE_MIN = 64 };
 
-/* Are the last two lines of a set there, whatever came before? Chance may take any. Among threads the order is mended
- * after another one has taken a line, which bits of a tree remember. */
-static bool keeps_two(const struct spied_program *s, bool has_threads)
+/* How many lines of a set that were used last are there, whatever came before? As many as it has ways, or in a tree as
+ * many as it has levels of bits, and one. Chance may take any. Among threads the order is mended after another one has
+ * taken a line, which bits of a tree remember. */
+static unsigned kept_by(const struct cache_level *l, bool has_threads)
 {
+    if (l->policy == CACHE_LRU)
+        return l->ways;
+    return l->policy == CACHE_PLRU && !has_threads ? 1u + (unsigned)__builtin_ctz(l->ways) : 1;
+}
+
+static uint8_t kept_lines(const struct spied_program *s, bool has_threads)
+{
+    unsigned kept = WIRE_LAST_LINES;
     for (size_t i = 0; i < s->cache_count; i++)
-        for (unsigned k = 0; k < s->caches[i].config.count; k++) {
-            const struct cache_level *l = &s->caches[i].config.levels[k];
-            if (is_data_first(&s->caches[i].config, k) &&
-                (l->ways < 2 || l->policy == CACHE_RANDOM || (has_threads && l->policy != CACHE_LRU)))
-                return false;
-        }
-    return true;
+        for (unsigned k = 0; k < s->caches[i].config.count; k++)
+            if (is_data_first(&s->caches[i].config, k))
+                kept = (unsigned)min_u64(kept, kept_by(&s->caches[i].config.levels[k], has_threads));
+    return (uint8_t)kept;
 }
 
 /* Among threads: each has the nearest level for itself, and takes from others no more than the filter's line. */
@@ -85,6 +91,6 @@ void spied_choose_filter(struct spied_program *s, bool has_threads)
             return;
     spied_leave_out_tlbs(s);
     s->filter_shift = (uint8_t)__builtin_ctzll(line);
-    s->filter_two = line >= FILTER_TWO_LINE_MIN && s->part.one_in == 1 && keeps_two(s, has_threads);
+    s->filter_lines = line >= FILTER_LINES_LINE_MIN && s->part.one_in == 1 ? kept_lines(s, has_threads) : 1;
     s->is_filtered = true;
 }

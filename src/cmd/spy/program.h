@@ -36,9 +36,8 @@ struct spied_program {
     struct arena *arena;
     struct spy_caches *caches;
     size_t cache_count;
-    bool filter_two;  /* nor such as change the order of two lines alone (rewrite_options) */
-    bool is_filtered; /* references that are known to hit the nearest level are not told */
-    uint8_t filter_shift;
+    bool is_filtered; /* references that are known to hit the nearest level are not told (rewrite_options) */
+    uint8_t filter_shift, filter_lines;
     struct cache_part part;              /* of the sets, that is simulated */
     struct launch_samples samples;       /* length 0: all references are simulated */
     VEC(struct spied_executed) executed; /* in samples */

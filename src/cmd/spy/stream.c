@@ -2,9 +2,8 @@
  * The stream of references into the simulators. Entries may hold anything: they are looked at before they are used. */
 #include "cmd/spy/program.h"
 
-_Static_assert(SPY_SWAPPED == WIRE_SWAPPED && SPY_SWAPPED_NEXT == WIRE_SWAPPED_NEXT &&
-                   (unsigned)SPY_FILTER_SLOTS == WIRE_FILTER_SLOTS,
-               "what entries' addresses say beside goes on as it is");
+_Static_assert((unsigned)SPY_FILTER_SLOTS == WIRE_FILTER_SLOTS && (unsigned)SPY_LAST_LINES == WIRE_LAST_LINES,
+               "what is told of the order of lines goes on as it is");
 
 static uint32_t module_of(struct spied_program *s, uint32_t tag)
 {
@@ -81,13 +80,10 @@ static void take_naming(struct spied_program *s, const struct wire_entry *e)
     data_name_block(s->data, call.arguments[0], call.arguments[1], img->namings[number].name);
 }
 
-static void take_swapped(const struct spied_program *s, const struct wire_entry *e)
+static void take_order(const struct spied_program *s, const struct wire_entry *e)
 {
-    struct wire_swapped swapped;
-    if (s->is_between || wire_event_entries(e) * sizeof *e < sizeof swapped)
-        return;
-    memcpy(&swapped, e + 1, sizeof swapped);
-    spy_swapped(s->spy, s->thread, swapped.places);
+    if (!s->is_between)
+        spy_ordered(s->spy, s->thread, e->module, e->site);
 }
 
 static void take_event(struct spied_program *s, const struct wire_entry *e)
@@ -99,8 +95,8 @@ static void take_event(struct spied_program *s, const struct wire_entry *e)
     case WIRE_EVENT_REACH:
         take_stretch(s, e, reach_of);
         return;
-    case WIRE_EVENT_SWAPPED:
-        take_swapped(s, e);
+    case WIRE_EVENT_ORDER:
+        take_order(s, e);
         return;
     case WIRE_EVENT_UNTOLD:
         s->untold++;
@@ -180,21 +176,25 @@ static const struct wire_entry *entry_at(const struct launch_chunk *c, size_t at
     return more < c->count - at ? e : NULL;
 }
 
-/* Most entries: references of the file that the last one was of. Returns the next entry that is not. */
+/* Most entries: references of the file that the last one was of, and orders. Returns the next entry that is neither. */
 static size_t take_usual(struct spied_program *s, const struct launch_chunk *c, size_t at)
 {
     const struct spied_module *m = s->last_module < s->module_count ? &s->modules[s->last_module] : NULL;
     struct spy_pending *p = spy_pending(s->spy);
-    size_t from = at;
+    size_t from = at, orders = 0;
     if (!m || s->is_between)
         return at;
     for (; at < c->count; at++) {
         const struct wire_entry *e = &c->entries[at];
-        if (e->module != s->last_tag || wire_is_event(e) || e->site >= m->site_count ||
-            !spy_put(p, s->thread, m->first_site + e->site, e->address))
+        if (wire_is_event(e) && wire_event_kind(e) == WIRE_EVENT_ORDER && !wire_event_entries(e)) {
+            take_order(s, e);
+            orders++;
+        } else if (e->module != s->last_tag || wire_is_event(e) || e->site >= m->site_count ||
+                   !spy_put(p, s->thread, m->first_site + e->site, e->address)) {
             break;
+        }
     }
-    s->references += at - from;
+    s->references += at - from - orders;
     return at;
 }
 

@@ -19,6 +19,7 @@ struct stacks {
     VEC(struct observed_frame) nodes;
     struct map by_hash;
     struct map frame_sizes; /* place and alignment of a frame -> rbp - rsp in it, as seen where both were known */
+    struct map callers;     /* frame_key -> node of the caller, in the last whole chain */
 };
 
 struct stacks *stacks_new(struct launch_program *p, struct spaces *spaces)
@@ -39,6 +40,7 @@ void stacks_free(struct stacks *k)
     VEC_FREE(&k->nodes);
     map_fini(&k->by_hash);
     map_fini(&k->frame_sizes);
+    map_fini(&k->callers);
     free(k);
 }
 
@@ -107,9 +109,32 @@ static void learn_or_guess(struct stacks *k, struct observed_place at, struct im
     }
 }
 
+/* ---- chains that are cut ---- */
+
+/* Where the copy of the stack ends within a frame (of more than 8 KB, or below such), its caller is taken for that
+ * which the last whole chain had through the same place with the same stack pointer. While the frame is under way that
+ * is so; of frames that come and go, those that are cut are shared out as those are that are not. */
+static uint64_t frame_key(uint32_t pid, struct observed_place at, uint64_t rsp)
+{
+    return sample_key(at.module, at.vaddr) ^ (rsp * 0x9e3779b97f4a7c15u) ^ ((uint64_t)pid * 0xff51afd7ed558ccdu);
+}
+
+/* ID_NONE: nobody knows. */
+static uint32_t known_caller(const struct stacks *k, uint64_t key)
+{
+    uint64_t known;
+    return map_get(&k->callers, key, &known) ? (uint32_t)known : ID_NONE;
+}
+
+static uint32_t cut(struct stacks *k)
+{
+    return child_of(k, ID_NONE, (struct observed_place){ID_NONE, OBSERVED_VADDR_UNKNOWN});
+}
+
 uint32_t stacks_walk(struct stacks *k, uint32_t pid, struct image_frame *f, const struct stack_bytes *stack)
 {
     struct observed_place places[DEPTH_MAX];
+    uint64_t keys[DEPTH_MAX];
     struct stack_bytes bytes = *stack;
     enum image_step step = IMAGE_STEP_CALLER;
     size_t n = 0;
@@ -123,19 +148,25 @@ uint32_t stacks_walk(struct stacks *k, uint32_t pid, struct image_frame *f, cons
         const struct tables *t = tables_of(k, at->module);
         if (n > 0)
             learn_or_guess(k, *at, f);
+        keys[n] = frame_key(pid, *at, f->known >> RSP & 1 ? f->regs[RSP] : 0);
         step = t->img ? image_unwind_step(t->img, &t->unwind, at->vaddr, f, read_copy, &bytes) : IMAGE_STEP_LOST;
     }
-    uint32_t node = step == IMAGE_STEP_BOTTOM
-                        ? ID_NONE
-                        : child_of(k, ID_NONE, (struct observed_place){ID_NONE, OBSERVED_VADDR_UNKNOWN});
-    while (n--)
-        node = child_of(k, node, places[n]);
+    bool is_whole = step == IMAGE_STEP_BOTTOM && places[n - 1].module != ID_NONE;
+    uint32_t node = step != IMAGE_STEP_BOTTOM && n > 1 ? known_caller(k, keys[n - 1]) : ID_NONE;
+    if (step != IMAGE_STEP_BOTTOM && node == ID_NONE)
+        node = cut(k);
+    while (n--) {
+        uint32_t caller = node;
+        node = child_of(k, caller, places[n]);
+        if (is_whole && n > 0 && caller != ID_NONE)
+            map_put(&k->callers, keys[n], caller);
+    }
     return node;
 }
 
 uint32_t stacks_single(struct stacks *k, struct observed_place at)
 {
-    uint32_t unknown = child_of(k, ID_NONE, (struct observed_place){ID_NONE, OBSERVED_VADDR_UNKNOWN});
+    uint32_t unknown = cut(k);
     return at.module == ID_NONE && at.vaddr == OBSERVED_VADDR_UNKNOWN ? unknown : child_of(k, unknown, at);
 }
 

@@ -112,7 +112,7 @@ static void tell(struct links *k, const struct promote_facts *f, const struct ld
 static int link_captured(struct links *k, const char **argv, const char *what)
 {
     int fd = memfd_create("mtool-ld", MFD_CLOEXEC);
-    int status = fd >= 0 ? ld_run(argv, fd) : 1;
+    int status = fd >= 0 ? ld_run(argv, fd, fd) : 1;
     char text[1024];
     ssize_t n = fd >= 0 ? pread(fd, text, sizeof text - 1, 0) : 0;
     text[n > 0 ? n : 0] = 0;
@@ -134,7 +134,7 @@ static int link_second(struct links *k, const struct promote_facts *f)
     int status = 1;
     if (!put_runtime(k, runtime, &record)) {
         k->why = "there is no room for its temporary files";
-    } else if ((status = ld_run(make_line(k, runtime, NULL, false), -1)) == 0 && !*p.why &&
+    } else if ((status = ld_run(make_line(k, runtime, NULL, false), -1, -1)) == 0 && !*p.why &&
                promote_patch(f, &p, k->line->output, &k->why) < 0) {
         /* lld lays out otherwise where it keeps relocations: then they are kept */
         status = link_captured(k, make_line(k, runtime, NULL, true), "the linker refuses to keep relocations");

@@ -20,7 +20,7 @@ static const double CELL_MIN = 0.05;    /* of the object's stall: that an instru
 static const double HIT_MAX = 0.1;      /* of the stall of what is awaited: what its address is loaded from may have */
 static const double PREFETCH_MIN = 0.1; /* of what is awaited: that prefetching gains */
 enum { TOUCH_BYTES_MIN = 256 << 10 };   /* smaller objects fit a cache */
-enum { STRIDES_MIN = 64, BLOCKS_MANY = 1000, BLOCK_SMALL = 256, REUSES_MIN = 50, RECORD_MAX = 512 };
+enum { STRIDES_MIN = 64, BLOCKS_MANY = 1000, BLOCK_SMALL = 256, REUSES_MIN = 50, RECORD_MAX = 512, STEPS_MIN = 4 };
 
 struct subject { /* an object that is looked at */
     struct spied *s;
@@ -72,6 +72,11 @@ static void add_advice(const struct subject *u, const char *advice, uint32_t cel
 }
 
 static double percent(double part, double whole) { return whole > 0 ? 100 * part / whole : 0; }
+
+static bool has_blocks(const struct prof_data *d)
+{
+    return d->kind == PROF_DATA_HEAP && d->blocks != PROF_UNKNOWN && d->blocks > 0;
+}
 
 /* ---- by cause ---- */
 
@@ -145,8 +150,8 @@ static bool is_renewed(const struct subject *u)
 {
     const struct prof_data *d = &u->s->j->r->data[u->row];
     uint64_t allocated = u->s->in->data[u->g->key].allocated, room = u->s->j->r->caches[u->s->primary].bytes;
-    return d->kind == PROF_DATA_HEAP && d->blocks != PROF_UNKNOWN && d->blocks >= REUSES_MIN &&
-           allocated >= 2 * d->bytes && d->bytes > room && allocated / d->blocks <= room / 2;
+    return has_blocks(d) && d->blocks >= REUSES_MIN && allocated >= 2 * d->bytes && d->bytes > room &&
+           allocated / d->blocks <= room / 2;
 }
 
 /* A level that does not hold one block misses it again, whichever it is. */
@@ -227,26 +232,48 @@ static struct walk jumps_of(const struct subject *u, uint64_t above, uint64_t mo
     return w;
 }
 
+/* Bytes that lie together: a block of the heap, in the mean, or all. */
+static uint64_t piece_of(const struct subject *u)
+{
+    const struct prof_data *d = &u->s->j->r->data[u->row];
+    return has_blocks(d) ? u->s->in->data[u->g->key].allocated / d->blocks : d->bytes;
+}
+
+/* From block to block of many that lie one behind the other, as records do. */
+static struct walk jumps_of_blocks(const struct subject *u)
+{
+    const struct prof_data *d = &u->s->j->r->data[u->row];
+    uint64_t block = piece_of(u), above = max_u64(RECORD_MAX, block - 1);
+    if (!has_blocks(d) || d->blocks < BLOCKS_MANY || !block)
+        return (struct walk){.cell = ID_NONE};
+    return jumps_of(u, above, 2 * block + u->line_bytes);
+}
+
 /* From record to record. */
 static void advise_split(const struct subject *u)
 {
     const struct spied *s = u->s;
-    struct walk w = jumps_of(u, u->line_bytes, RECORD_MAX);
+    struct walk w = jumps_of(u, u->line_bytes, RECORD_MAX), blocks = jumps_of_blocks(u);
+    bool is_blocks = blocks.stall > w.stall;
+    if (is_blocks)
+        w = blocks;
     if (w.stall < CAUSE_MIN * u->g->stall || w.stall == 0)
         return;
     const struct spy_cell *c = &s->cells[w.cell];
     add_advice(
         u, "split", w.cell, stall_gain(u, w.stall),
         arena_printf(s->j->r->arena,
-                     "it goes from one record of %lld bytes to the next and uses %u of them there; keep what is used "
+                     "it goes from one %s of %lld bytes to the next and uses %u of them there; keep what is used "
                      "together in an array of its own",
-                     llabs(c->stride), spy_site(s->in->spy, c->site)->bytes));
+                     is_blocks ? "block" : "record", is_blocks ? (long long)piece_of(u) : llabs(c->stride),
+                     spy_site(s->in->spy, c->site)->bytes));
 }
 
+/* Within a block: what is farther apart than a quarter of it is no walk through rows. */
 static void advise_interchange(const struct subject *u)
 {
     const struct spied *s = u->s;
-    struct walk w = jumps_of(u, max_u64(RECORD_MAX, u->line_bytes), UINT64_MAX);
+    struct walk w = jumps_of(u, max_u64(RECORD_MAX, u->line_bytes), piece_of(u) / STEPS_MIN);
     if (w.stall < CAUSE_MIN * u->g->stall || w.stall == 0)
         return;
     const struct spy_cell *c = &s->cells[w.cell];
@@ -290,8 +317,7 @@ static void advise_pool(const struct subject *u)
     const struct prof_data *d = &s->j->r->data[u->row];
     struct walk w = {.cell = ID_NONE};
     uint64_t allocated = s->in->data[u->g->key].allocated;
-    if (d->kind != PROF_DATA_HEAP || d->blocks == PROF_UNKNOWN || d->blocks < BLOCKS_MANY ||
-        allocated > d->blocks * BLOCK_SMALL)
+    if (!has_blocks(d) || d->blocks < BLOCKS_MANY || allocated > d->blocks * BLOCK_SMALL)
         return;
     for (size_t i = 0; i < u->g->count; i++)
         if (!spied_is_regular(&s->cells[u->g->cells[i]]))

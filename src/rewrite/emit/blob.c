@@ -105,8 +105,8 @@ void rw_blob_put(const struct rw *w, uint8_t *at)
     };
     memcpy(at + BLOB_CONFIG, config, sizeof config);
     memcpy(at + BLOB_CONFIG + sizeof config, w->key, sizeof w->key);
-    uint64_t image_rel = w->img->vaddr_lo - w->text_vaddr;
-    memcpy(at + BLOB_CONFIG + sizeof config + sizeof w->key, &image_rel, sizeof image_rel);
+    uint64_t rels[2] = {w->img->vaddr_lo - w->text_vaddr, w->ro_vaddr - w->text_vaddr};
+    memcpy(at + BLOB_CONFIG + sizeof config + sizeof w->key, rels, sizeof rels);
 }
 
 struct image_moved_func rw_blob_frames(const struct rw *w, struct rw_frames *out)

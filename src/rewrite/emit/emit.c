@@ -133,7 +133,8 @@ static void put_fragment(const struct rw *w, const struct rw_func *fn, const str
         rw_put_jmp(at, addr, rw_body(w, f->id));
         return;
     case RW_BACK:
-        rw_put_jmp(at, addr, rw_address(fn, rw_insn_off(w, cfg_block_of(w->cfg, f->id), f->id)));
+        rw_put_jmp(at, addr,
+                   rw_address(fn, (f->how ? rw_insn_own_off : rw_insn_off)(w, cfg_block_of(w->cfg, f->id), f->id)));
         return;
     case RW_FALL:
         rw_put_jmp(at, addr, rw_address(fn, fn->fragments[w->label[f->id].first].off));

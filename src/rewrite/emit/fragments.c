@@ -238,7 +238,13 @@ static void list_second_end(struct list *l, const struct cfg_func *fn, uint32_t 
     const struct cfg *c = l->w->cfg;
     const struct cfg_block *blk = &c->blocks.data[b];
     if (end < blk->insn_first + blk->insn_count) {
+        bool has_tail = rw_has_tail(l->w, b);
+        if (has_tail) {
+            add(l, RW_STUB, end, 0);
+            insert(l, RW_IN_SECOND, b, end);
+        }
         add(l, RW_BACK, end, JUMP_BYTES);
+        l->all.data[l->all.len - 1].how = has_tail;
         return;
     }
     bool falls = false;
@@ -252,8 +258,8 @@ static void list_second_end(struct list *l, const struct cfg_func *fn, uint32_t 
 static void list_second(struct list *l, const struct cfg_func *fn, uint32_t b)
 {
     uint32_t i = l->w->cfg->blocks.data[b].insn_first, end = i + rw_second(l->w, b);
-    l->w->label[b].second = i == end ? ID_NONE : here(l);
-    if (i == end)
+    l->w->label[b].second = rw_has_second(l->w, b) ? here(l) : ID_NONE;
+    if (!rw_has_second(l->w, b))
         return;
     while (i < end) {
         uint32_t to = (uint32_t)min_u64(end, next_inserted(l->w, b, i + 1));
@@ -467,6 +473,15 @@ uint32_t rw_insn_off(const struct rw *w, uint32_t b, uint32_t i)
         if (f->kind != RW_INSERTED && f->kind != RW_PADDING)
             front = f->off + f->bytes;
     return i == first ? front : f->off + (uint32_t)(cfg_insn_addr(c, i) - cfg_insn_addr(c, first));
+}
+
+uint32_t rw_insn_own_off(const struct rw *w, uint32_t b, uint32_t i)
+{
+    const struct rw_fragment *f = &w->funcs[w->cfg->blocks.data[b].func].fragments[w->label[b].first];
+    uint32_t first;
+    while (!holds(w->cfg, f, i, &first))
+        f++;
+    return f->off + (uint32_t)(cfg_insn_addr(w->cfg, i) - cfg_insn_addr(w->cfg, first));
 }
 
 uint32_t rw_end_off(const struct rw *w, uint32_t b, bool with_jump)

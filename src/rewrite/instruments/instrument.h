@@ -26,7 +26,8 @@ enum rw_fragment_kind {
     RW_STUB,     /* no bytes: a stub begins, where the frame is that of instruction `id` */
     RW_JUMP,     /* the end of a stub: to the body of block `id` */
     RW_FALL,     /* from a block into the next, block `id`, that stands in the other part of the function */
-    RW_BACK,     /* the end of a second copy: to instruction `id` in the first, and what is inserted in front of it */
+    RW_BACK,     /* the end of a second copy: to instruction `id` in the first, and what is inserted in front of it;
+                    `how` 1: that has been done, to the instruction itself */
     RW_HOOK      /* of the system call `id` */
 };
 struct rw_fragment { /* small: there are millions */
@@ -92,7 +93,8 @@ enum rw_runtime { /* flags of the runtime's configuration, as in rt.h */
                   RW_RUNTIME_PROBES = 8,
                   RW_RUNTIME_FAULTS = 16,
                   RW_RUNTIME_STREAM = 32,
-                  RW_RUNTIME_LINES = 64
+                  RW_RUNTIME_LINES = 64,
+                  RW_RUNTIME_LAST_SHIFT = 8
 };
 
 /* All functions may be NULL: nothing. Those that take a const struct rw are called for several functions at once. */

@@ -75,14 +75,9 @@ enum {
     COMPARE = 0x3b,
     AND_FROM = 0x23,
     XADD = 0x0fc1,
-    OR_TO = 0x09,
-    OR_FROM = 0x0b,
-    XOR_TO = 0x31,
-    XOR_FROM = 0x33,
-    WITH_BIT = 0x0fba,
     WITH_BYTE = 0x83
 };
-enum { ADD = 0, CMP = 7, BTC = 7 }; /* what WITH_BYTE does; and WITH_BIT */
+enum { ADD = 0, CMP = 7 };                                                               /* what WITH_BYTE does */
 enum { BELOW = 2, NOT_BELOW = 3, EQUAL = 4, NOT_EQUAL = 5, NOT_ABOVE = 14, ABOVE = 15 }; /* conditions */
 
 static inline uint8_t *put_number(uint8_t *p, unsigned reg, uint64_t v)

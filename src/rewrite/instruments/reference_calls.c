@@ -10,6 +10,11 @@
  *     mov rcx,what it is; call
  *     pop rdx; pop rcx; pop rax; lea rsp,[rsp+192]
  *
+ * With samples it asks first whether one is taken: where flags are dead in front of all of it, else, by jrcxz, which
+ * changes none, behind what it pushes:
+ *
+ *     cmp gs:[left],0; jle end            or mov rcx,gs:[left]; jrcxz pops
+ *
  * How far a comparison goes is known when it is done: the site stands behind it, and in front of it rcx is kept, with
  * the stack pointer, in a place of the thread's that the site's number says. No flag changes, nor any memory of the
  * program.
@@ -17,6 +22,8 @@
 #include "rewrite/instruments/operand.h"
 #include "rewrite/instruments/references.h"
 #include "rewrite/instruments/vectors.h"
+
+#include <assert.h>
 
 enum { SITE_BYTES_MAX = 256, LINE = 64, PUSHED = 3 * 8, CALL_BYTES = 5, LEA_RSP_BYTES = 8, TAIL_POPS = 3 };
 
@@ -240,20 +247,57 @@ static void put_more(struct code *c)
     }
 }
 
+/* Between samples what would be told is passed over. */
+static bool asks_in_front(const struct rw *w, const struct rw_reference *r)
+{
+    return w->opt->samples && !r->saves_flags;
+}
+
+static bool asks_inside(const struct rw *w, const struct rw_reference *r) { return w->opt->samples && r->saves_flags; }
+
+static struct operand left(void) { return in_stream(offsetof(struct wire_stream, left)); }
+
+/* Returns where the distance stands. */
+static uint8_t *put_ask_in_front(struct code *c)
+{
+    c->p = put_insn(c->p, WITH_BYTE, CMP, left());
+    *c->p++ = 0;
+    *c->p++ = 0x0f;
+    *c->p++ = 0x80 | NOT_ABOVE;
+    return (c->p = rw_put32(c->p, 0)) - 4;
+}
+
+static uint8_t *put_ask_inside(struct code *c)
+{
+    c->p = put_insn(c->p, LOAD, X86_RCX, left());
+    *c->p++ = 0xe3; /* jrcxz */
+    return c->p++;
+}
+
 static void put_call(struct code *c)
 {
+    uint8_t *end = asks_in_front(c->w, c->r) ? put_ask_in_front(c) : NULL, *pops = NULL;
     c->p = put_move_stack(c->p, -WIRE_TOLD_ROOM);
     if (c->d.reach.kind == X86_REACH_ELEMENTS)
         c->p = put_spill(c->p, &c->d.reach, 0);
     c->p = rw_put_bytes(c->p, "\x50\x51\x52", 3);
+    if (asks_inside(c->w, c->r))
+        pops = put_ask_inside(c);
     if (!c->r->is_behind) {
         put_address(c);
         put_more(c);
     }
     c->p = put_number(c->p, X86_RCX, word_of(c->w, c->r, &c->d));
     rw_put_call(c->p, here(c), rw_blob_told(c->w));
-    c->p = rw_put_bytes(c->p + CALL_BYTES, "\x5a\x59\x58", TAIL_POPS);
+    c->p += CALL_BYTES;
+    if (pops) {
+        assert(c->p - (pops + 1) <= INT8_MAX); /* an address, a mask, a number and the call */
+        *pops = (uint8_t)(c->p - (pops + 1));
+    }
+    c->p = rw_put_bytes(c->p, "\x5a\x59\x58", TAIL_POPS);
     c->p = put_move_stack(c->p, WIRE_TOLD_ROOM);
+    if (end)
+        rw_put32(end, (uint64_t)(c->p - (end + 4)));
 }
 
 static struct operand in_slot(const struct rw_reference *r, size_t field)
@@ -308,13 +352,14 @@ void rw_put_call_site(const struct rw *w, const struct rw_fragment *f, uint8_t *
     put_site(&c, f->how);
 }
 
-void rw_call_frames(const struct rw_fragment *f, struct rw_frames *out)
+void rw_call_frames(const struct rw *w, const struct rw_fragment *f, struct rw_frames *out)
 {
     if (f->how & RW_REFERENCE_NOTE)
         return;
+    uint32_t first = f->off + (asks_in_front(w, &w->references->data[f->id]) ? RW_CHECK_BYTES : 0);
     uint32_t pops = f->off + f->bytes - LEA_RSP_BYTES - TAIL_POPS;
-    uint32_t pushes = f->off + LEA_RSP_BYTES + (f->how & RW_REFERENCE_SLOTS);
-    rw_frame(out, f->off + LEA_RSP_BYTES, WIRE_TOLD_ROOM);
+    uint32_t pushes = first + LEA_RSP_BYTES + (f->how & RW_REFERENCE_SLOTS);
+    rw_frame(out, first + LEA_RSP_BYTES, WIRE_TOLD_ROOM);
     for (uint32_t k = 1; k <= TAIL_POPS; k++)
         rw_frame(out, pushes + k, WIRE_TOLD_ROOM + 8 * k);
     for (uint32_t k = 1; k <= TAIL_POPS; k++)

@@ -213,8 +213,6 @@ static void put_entries(struct code *c, unsigned k, unsigned count)
     for (unsigned i = 0; i < count; i++) {
         int64_t at = (int64_t)bytes * i;
         put_address(c, k + i, 0);
-        if (c->w->opt->filter_two && is_checked(c))
-            insn(c, OR_FROM, r->address, in_stream(offsetof(struct wire_stream, swaps)));
         insn(c, STORE, r->address, in_entry(r->entry, at + (r->is_range ? ENTRY_BYTES : 0)));
         put_site(c, k + i, at);
         if (r->is_range)
@@ -248,10 +246,11 @@ static struct operand in_table(size_t table, unsigned slot)
     return (struct operand){GS, X86_REG_NONE, (uint8_t)slot, 8, (int64_t)(WIRE_STREAM_VADDR + table)};
 }
 
-static const size_t touched = offsetof(struct wire_stream, touched), written = offsetof(struct wire_stream, written),
-                    second = offsetof(struct wire_stream, second),
-                    second_written = offsetof(struct wire_stream, second_written),
-                    swapped = offsetof(struct wire_stream, swapped);
+static const size_t touched = offsetof(struct wire_stream, touched), written = offsetof(struct wire_stream, written);
+
+/* The runtime keeps the last lines of each place. */
+static bool keeps_several(const struct code *c) { return c->w->opt->filter_lines > 1; }
+static bool is_runtimes(const struct code *c) { return keeps_several(c) || c->w->opt->filter_threads; }
 
 static void put_shift_of(struct code *c, uint8_t reg, uint8_t by)
 {
@@ -290,21 +289,8 @@ static void put_zero(struct code *c, size_t table)
     c->p = rw_put32(c->p, 0);
 }
 
-static void put_no_swaps(struct code *c)
-{
-    insn(c, STORE_NUMBER, 0, in_stream(offsetof(struct wire_stream, swaps)));
-    c->p = rw_put32(c->p, 0);
-}
-
-/* From one table to another; `address` is gone. */
-static void put_move(struct code *c, size_t from, size_t to)
-{
-    insn(c, LOAD, c->r->address, in_table(from, c->r->entry));
-    insn(c, STORE, c->r->address, in_table(to, c->r->entry));
-}
-
-/* Among threads the runtime says whether the filter may hold a line; `address` is its number, or the address of several
- * bytes or elements. So near below the stack pointer it is safe from signals. */
+/* Among threads, and of several lines, the runtime says whether the filter may hold a line; `address` is its number, or
+ * the address of several bytes or elements. So near below the stack pointer it is safe from signals. */
 enum { LINE_SLOT = 8, SAYS_SLOT = 9 };
 
 static struct operand below_stack(unsigned slot)
@@ -320,6 +306,9 @@ static void put_note_line(struct code *c, unsigned k, enum rw_line how)
     move_apart(c, RED_ZONE);
 }
 
+/* A string instruction with one operand in memory, which may be to one of the last lines. */
+static bool may_pass_range(const struct code *c) { return c->r->is_range && c->r->count == 1 && keeps_several(c); }
+
 /* The site has moved the stack pointer. */
 static void put_note_several(struct code *c, unsigned k, uint64_t to)
 {
@@ -328,34 +317,19 @@ static void put_note_several(struct code *c, unsigned k, uint64_t to)
     insn(c, STORE, c->r->address, below_stack(LINE_SLOT));
     insn(c, STORE_NUMBER, 0, below_stack(SAYS_SLOT));
     c->p = rw_put32(c->p, a->bytes | (uint32_t)a->is_store << WIRE_LINES_STORES |
-                              (uint32_t)!c->w->opt->filter_threads << WIRE_LINES_ALONE |
+                              (uint32_t)may_pass_range(c) << WIRE_LINES_MAY_PASS |
                               (uint32_t)c->w->opt->filter_shift << WIRE_LINES_SHIFT);
     call(c, to);
 }
 
-/* The line of the access's byte number `plus` is the last one of its place now; what was written to the line before is
- * no longer known, or kept with it as the last but one. Two lines that were the other way round than they were told are
- * told so. */
-static void put_mark(struct code *c, unsigned k, unsigned plus)
+/* The line `address` is the last one of its place now; what was written to the line before is no longer known, or kept
+ * with it. */
+static void put_mark(struct code *c, unsigned k)
 {
     unsigned address = c->r->address;
-    if (c->w->opt->filter_threads) {
-        put_note_line(c, k, plus ? RW_LINE_NEXT : RW_LINE_TOLD);
+    if (is_runtimes(c)) {
+        put_note_line(c, k, RW_LINE_TOLD);
         return;
-    }
-    if (c->w->opt->filter_two) {
-        put_move(c, touched, second);
-        put_move(c, written, second_written);
-        insn(c, LOAD, address, in_table(swapped, c->r->entry));
-        if (plus) { /* shr address,1: of the next place */
-            put_shift(c, 1);
-            insn(c, OR_TO, address, in_stream(offsetof(struct wire_stream, swaps)));
-        } else {
-            insn(c, STORE, address, in_stream(offsetof(struct wire_stream, swaps)));
-        }
-        put_zero(c, swapped);
-        put_address(c, k, plus);
-        put_shift(c, c->w->opt->filter_shift);
     }
     insn(c, STORE, address, in_table(touched, c->r->entry));
     if (site_of(c, k)->access.is_store)
@@ -461,8 +435,8 @@ static uint8_t *put_forward_always(struct code *c)
 }
 static void land(const struct code *c, uint8_t *distance) { rw_put32(distance, (uint64_t)(c->p - (distance + 4))); }
 
-/* An access that is not aligned may be to two lines, and is told then. If it is to one, and that is the last one, it
- * goes back, else to where the distance that is returned will say. */
+/* An access that is not aligned may be to two lines, and is told then, if not both are among the last ones. If it is to
+ * one, and that is the last one, it goes back, else to where the distance that is returned will say. */
 static uint8_t *put_odd(struct code *c, unsigned k, uint64_t back)
 {
     const struct rw_reference *r = c->r;
@@ -486,11 +460,16 @@ static uint8_t *put_odd(struct code *c, unsigned k, uint64_t back)
     jump_if(c, EQUAL, back);
     is_one = put_forward_always(c);
     land(c, has_two);
+    if (keeps_several(c)) {
+        put_note_line(c, k, RW_LINE_BOTH);
+        jump_if(c, EQUAL, back);
+        return is_one;
+    }
     put_slot(c);
-    put_mark(c, k, 0);
+    put_mark(c, k);
     put_address(c, k, a->bytes - 1u);
     put_line(c);
-    put_mark(c, k, a->bytes - 1u);
+    put_mark(c, k);
     return is_one;
 }
 
@@ -524,71 +503,31 @@ static void put_hot(struct code *c, struct labels *l, uint64_t cold)
     if (moves_stack(r))
         c->p = put_save(c->p, r);
     bool asks = c->w->opt->samples && !r->is_second && !rw_reference_is_far(c->w, r);
-    uint8_t *off = asks ? put_is_on(c) : NULL;
+    uint8_t *off = asks ? put_is_on(c) : NULL, *is_passed = NULL;
     if (r->told)
         put_told(c);
     for (unsigned k = 0; is_checked(c) && k < r->count; k++) {
         put_check(c, k, l, cold);
         l->back[k] = offset(c);
     }
-    if (r->is_range && (c->w->opt->filter_threads || c->w->opt->filter_two))
+    if (r->is_range && is_runtimes(c))
         for (unsigned k = 0; k < r->count; k++)
             put_note_several(c, k, rw_blob_lines_range(c->w));
     else if (r->is_range && c->w->opt->filter_shift)
         call(c, rw_blob_forget_lines(c->w));
+    if (may_pass_range(c))
+        is_passed = put_forward(c, EQUAL);
     if (!is_checked(c)) {
         r->is_untold ? put_untold(c) : put_entries(c, 0, r->count);
         jump_if(c, NOT_BELOW, cold + l->full);
         l->back[0] = offset(c);
     }
+    if (is_passed)
+        land(c, is_passed);
     if (off)
         rw_put32(off, (uint64_t)(c->p - (off + 4)));
     if (moves_stack(r))
         c->p = put_restore(c->p, r);
-}
-
-/* Of what stands in one table and in the other; xchg with memory would lock it. `address` is gone. */
-static void put_exchange(struct code *c, size_t one, size_t other)
-{
-    const struct rw_reference *r = c->r;
-    insn(c, LOAD, r->address, in_table(one, r->entry));
-    insn(c, XOR_FROM, r->address, in_table(other, r->entry));
-    insn(c, XOR_TO, r->address, in_table(one, r->entry));
-    insn(c, XOR_TO, r->address, in_table(other, r->entry));
-}
-
-/* Of an access to the last line but one: both change places, and it goes back, unless it is the first that writes to
- * it; then, and likewise of the last line, only that is new, and it goes to where the distance that is returned will
- * say. NULL: an access that only loads has no such way. Of all other lines: on. `address` is the line's number. */
-static uint8_t *put_two(struct code *c, unsigned k, uint64_t back)
-{
-    const struct rw_reference *r = c->r;
-    bool is_store = site_of(c, k)->access.is_store;
-    uint8_t *is_last = NULL, *is_told = NULL;
-    if (is_store) {
-        insn(c, COMPARE, r->address, in_table(touched, r->entry));
-        is_last = put_forward(c, EQUAL);
-    }
-    insn(c, COMPARE, r->address, in_table(second, r->entry));
-    uint8_t *is_other = put_forward(c, NOT_EQUAL);
-    put_exchange(c, touched, second);
-    put_exchange(c, written, second_written);
-    insn(c, WITH_BIT, BTC, in_table(swapped, r->entry));
-    *c->p++ = (uint8_t)__builtin_ctzll(WIRE_SWAPPED);
-    if (!is_store) {
-        jump(c, back);
-    } else {
-        insn(c, LOAD, r->address, in_table(touched, r->entry));
-        insn(c, COMPARE, r->address, in_table(written, r->entry));
-        jump_if(c, EQUAL, back);
-        land(c, is_last);
-        insn(c, STORE, r->address, in_table(written, r->entry));
-        put_zero(c, swapped);
-        put_no_swaps(c);
-        is_told = put_forward_always(c);
-    }
-    land(c, is_other);
-    return is_told;
 }
 
 /* An access that is longer than a line is told always, and what is known of lines is forgotten. */
@@ -599,8 +538,6 @@ static void put_long(struct code *c, unsigned k)
         return;
     }
     call(c, rw_blob_forget_lines(c->w));
-    if (c->w->opt->filter_two)
-        put_no_swaps(c);
 }
 
 static void land_if(const struct code *c, uint8_t *distance)
@@ -612,7 +549,7 @@ static void land_if(const struct code *c, uint8_t *distance)
 /* The filter's part: from where it comes to `odd`, `taken` and `miss` on to the entry. */
 static void put_filter(struct code *c, unsigned k, struct labels *l, uint64_t back)
 {
-    uint8_t *is_one = NULL, *is_taken = NULL, *is_odd = NULL, *is_last = NULL;
+    uint8_t *is_one = NULL, *is_taken = NULL, *is_odd = NULL;
     l->taken[k] = offset(c);
     if (has_sets(c)) {
         put_taken(c, k, back);
@@ -629,15 +566,12 @@ static void put_filter(struct code *c, unsigned k, struct labels *l, uint64_t ba
     land_if(c, is_one);
     land_if(c, is_taken);
     l->miss[k] = offset(c);
-    if (c->w->opt->filter_two && c->w->opt->filter_threads) {
+    if (keeps_several(c)) {
         put_note_line(c, k, RW_LINE_MAY_PASS);
         jump_if(c, EQUAL, back);
     } else {
-        if (c->w->opt->filter_two)
-            is_last = put_two(c, k, back);
-        put_mark(c, k, 0);
+        put_mark(c, k);
     }
-    land_if(c, is_last);
     land_if(c, is_odd);
 }
 

@@ -7,9 +7,10 @@
  * check, whatever control does (Arnold and Ryder's full duplication, with the calls left out).
  *
  * A second copy ends in front of the first instruction that must stand once: calls, whose return addresses are then
- * all in first copies; system calls; what the runtime is called for. From there on sites ask one by one. Blocks where
- * flags are alive that a check would change have no second copy if they would need one; nor do functions whose
- * exception tables say more of an instruction than what its frame is.
+ * all in first copies; system calls; what the runtime is called for. A call's own references are still told there (its
+ * tail), so most of what is called costs first copies nothing. From there on sites ask one by one. Blocks where flags
+ * are alive that a check would change have no second copy if they would need one; nor do functions whose exception
+ * tables say more of an instruction than what its frame is.
  *
  * needs: references. fills: second, references' is_second.
  */
@@ -57,6 +58,19 @@ static unsigned head_of(const struct rw *w, uint32_t b)
     return n == blk->insn_count && !ends_well(w, b) ? n - 1 : n;
 }
 
+/* The instruction that ends the second copy stands in the first, its site in the second: what operands say, and no
+ * return is watched there. */
+static bool has_tail(const struct rw *w, uint32_t b, unsigned head)
+{
+    const struct cfg_block *blk = &w->cfg->blocks.data[b];
+    uint32_t i = blk->insn_first + head;
+    if (head == blk->insn_count)
+        return false;
+    uint32_t id = w->references->of_insn[i];
+    bool is_watched = head && rw_watch_next(&w->references->watch, i) == i;
+    return id != ID_NONE && !w->references->data[id].call && x86_is_call(cfg_shape(w->cfg, i)) && !is_watched;
+}
+
 static bool is_whole(const struct rw *w, uint32_t b) { return rw_second(w, b) == w->cfg->blocks.data[b].insn_count; }
 
 /* A block to which control comes only forwards, from whole second copies, needs no check. */
@@ -79,16 +93,26 @@ static void choose(struct rw *w, uint32_t b, uint8_t *arrives)
     const struct cfg_block *blk = &w->cfg->blocks.data[b];
     bool has_flags = w->second[b] & RW_SECOND_FLAGS;
     bool needs_check = arrives[b] || blk->flags & (CFG_BLOCK_EXT_IN | CFG_BLOCK_LOOP_HEADER);
-    unsigned n = needs_check && has_flags ? 0 : head_of(w, b);
-    w->second[b] = (uint8_t)(n | (n && needs_check ? RW_SECOND_CHECK : 0));
+    w->second[b] = 0;
+    if (!needs_check || !has_flags) {
+        unsigned n = head_of(w, b);
+        bool tail = has_tail(w, b, n);
+        w->second[b] = (uint8_t)(n | (tail ? RW_SECOND_TAIL : 0) | ((n || tail) && needs_check ? RW_SECOND_CHECK : 0));
+    }
     mark_successors(w, b, arrives);
+}
+
+/* Behind the last instruction whose site stands in the second copy. */
+static uint32_t end_of_sites(const struct rw *w, uint32_t b)
+{
+    return w->cfg->blocks.data[b].insn_first + rw_second(w, b) + rw_has_tail(w, b);
 }
 
 static bool tells(const struct rw *w, uint32_t b)
 {
     const struct cfg *c = w->cfg;
     const struct cfg_block *blk = &c->blocks.data[b];
-    for (uint32_t i = blk->insn_first; i < blk->insn_first + rw_second(w, b); i++)
+    for (uint32_t i = blk->insn_first; i < end_of_sites(w, b); i++)
         if (w->references->of_insn[i] != ID_NONE)
             return true;
     cfg_for_each_edge(blk, e)
@@ -100,7 +124,7 @@ static bool tells(const struct rw *w, uint32_t b)
 static void mark_references(const struct rw *w, uint32_t b)
 {
     const struct cfg_block *blk = &w->cfg->blocks.data[b];
-    for (uint32_t i = blk->insn_first; i < blk->insn_first + rw_second(w, b); i++)
+    for (uint32_t i = blk->insn_first; i < end_of_sites(w, b); i++)
         if (w->references->of_insn[i] != ID_NONE)
             w->references->data[w->references->of_insn[i]].is_second = true;
 }

@@ -117,6 +117,7 @@ static void add_call(struct range *out, const struct x86_detail *d, uint32_t i, 
         VEC_PUSH(&out->sites, sites[k]);
     r.call = rw_call_how(d);
     r.is_behind = rw_call_is_behind(d);
+    r.saves_flags = live.flags || r.is_behind;
     r.is_rip = (d->insn.props & X86_PROP_RIPREL) != 0;
     VEC_PUSH(&out->references, r);
 }
@@ -381,7 +382,7 @@ static void frames(const struct rw *w, const struct rw_fragment *f, struct rw_fr
     if (f->how & RW_REFERENCE_WATCH)
         rw_watch_frames(f, out);
     else if (is_call_site(f))
-        rw_call_frames(f, out);
+        rw_call_frames(w, f, out);
     else
         rw_reference_frames(w, f, out);
 }
@@ -394,7 +395,8 @@ static void forget(struct rw *w)
 
 static uint32_t runtime(const struct rw *w)
 {
-    return RW_RUNTIME_STREAM | (w->opt->filter_threads ? RW_RUNTIME_LINES : 0);
+    return RW_RUNTIME_STREAM | (w->opt->filter_threads ? RW_RUNTIME_LINES : 0) |
+           (uint32_t)w->opt->filter_lines << RW_RUNTIME_LAST_SHIFT;
 }
 
 const struct rw_instrument rw_reference_sites = {

@@ -88,7 +88,7 @@ uint8_t rw_call_how(const struct x86_detail *d);
 /* With how RW_REFERENCE_CALL, in front of it or behind; with RW_REFERENCE_NOTE what stands in front, if not that. */
 unsigned rw_call_bytes(const struct rw *w, const struct rw_reference *r, uint8_t how);
 void rw_put_call_site(const struct rw *w, const struct rw_fragment *f, uint8_t *at, uint64_t addr);
-void rw_call_frames(const struct rw_fragment *f, struct rw_frames *out);
+void rw_call_frames(const struct rw *w, const struct rw_fragment *f, struct rw_frames *out);
 
 /* watch.c: entrances and returns of the functions whose names the options list. */
 void rw_watch_find(struct rw *w, struct rw_watch *out);

@@ -7,7 +7,7 @@
 #include <sys/time.h>
 #include <unwind.h>
 
-enum { TURNS = 300, WORDS = 512, CALLED_MAX = 1 };
+enum { TURNS = 300, WORDS = 512, CALLED_MAX = 3 };
 
 static volatile long inside;
 static long words[WORDS];
@@ -30,7 +30,7 @@ static void on_signal(int)
     if (!inside)
         return;
     walks++;
-    int more = walk() - depth_of_main - 3; /* the handler, the signal's frame, the function; mtool's runtime */
+    int more = walk() - depth_of_main - 3; /* the handler, the signal's frame, the function; those of mtool's runtime */
     if (more < 0 || more > CALLED_MAX)
         wrong_walks++;
     if (walks % 2)

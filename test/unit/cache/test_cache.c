@@ -260,6 +260,92 @@ static void test_many_ways(void **unused)
     }
 }
 
+/* References of threads of which some are told as uses alone, of the line that this thread referred to last. */
+static void stream_with_uses(struct cache_ref *refs, size_t count, const struct cache_config *k)
+{
+    uint64_t last[THREADS] = {0};
+    random_stream(refs, count, k, THREADS);
+    for (size_t i = 0; i < count; i++) {
+        struct cache_ref *r = &refs[i];
+        r->kind = r->kind == CACHE_FETCH ? CACHE_READ : r->kind;
+        if (last[r->thread] && chance(6) == 0)
+            *r = (struct cache_ref){last[r->thread], 0, 1, CACHE_USE, r->thread};
+        last[r->thread] = r->address + r->bytes - 1;
+    }
+}
+
+static void same_counts(const struct cache *a, const struct cache *b, unsigned level)
+{
+    size_t of_a, of_b;
+    const struct cache_cell *x = cache_cells(a, level, &of_a), *y = cache_cells(b, level, &of_b);
+    assert_memory_equal(cache_counts(a, level), cache_counts(b, level), sizeof(struct cache_counts));
+    for (size_t i = 0; i < max_u64(of_a, of_b); i++) {
+        static const struct cache_cell nothing;
+        assert_memory_equal(i < of_a ? &x[i] : &nothing, i < of_b ? &y[i] : &nothing, sizeof nothing);
+    }
+    struct arena *arena = arena_new();
+    const struct cache_evictor *e = cache_evictors(a, level, arena, &of_a), *f = cache_evictors(b, level, arena, &of_b);
+    assert_int_equal(of_a, of_b);
+    for (size_t i = 0; i < of_a; i++)
+        assert_true(e[i].cell == f[i].cell && e[i].by == f[i].by && e[i].misses == f[i].misses);
+    const struct cache_shared_line *l = cache_shared_lines(a, arena, STREAM, &of_a),
+                                   *m = cache_shared_lines(b, arena, STREAM, &of_b);
+    assert_int_equal(of_a, of_b);
+    for (size_t i = 0; i < of_a; i++) {
+        assert_true(l[i].address == m[i].address && l[i].side_count == m[i].side_count);
+        assert_true(l[i].true_misses == m[i].true_misses && l[i].false_misses == m[i].false_misses);
+        for (size_t n = 0; n < l[i].side_count; n++)
+            assert_memory_equal(&l[i].sides[n], &m[i].sides[n], sizeof *l[i].sides);
+    }
+    arena_free(arena);
+}
+
+static void same_curves(const struct cache_curve *a, const struct cache_curve *b)
+{
+    assert_int_equal(cache_curve_lines(a), cache_curve_lines(b));
+    for (uint64_t bytes = 256; bytes <= 1 << 20; bytes *= 2)
+        for (uint32_t cell = 0; cell < CELLS; cell++)
+            assert_int_equal(cache_curve_cell_misses(a, cell, bytes), cache_curve_cell_misses(b, cell, bytes));
+}
+
+/* Levels that are simulated as plain ones, with the curve, for part of the way or all of it; and such as a fetch has
+ * kept from that before the first reference. */
+static void test_as_not_plain(void **unused)
+{
+    (void)unused;
+    static struct cache_ref refs[STREAM];
+    static const char *const specs[] = {"256/64/1:code+1K/64/4:data+4K/64/8:data+16K/64/16:data:shared",
+                                        "256/64/1:code+512/64/2:data+1K/64/2:data:shared",
+                                        "256/64/1:code+3K/64/3:data+8K/64/16:data", "256/64/1:code+4K/64/8:data"};
+    state = 3;
+    for (unsigned i = 0; i < 400; i++) {
+        struct cache_config k;
+        struct cache_ref fetch = {1 << 20, 0, 4, CACHE_FETCH, 0};
+        assert_int_equal(cache_parse(specs[i % ARRAY_LEN(specs)], &k), 0);
+        size_t count = 200 + chance(STREAM - 200), until = chance(2) ? count : chance(count);
+        stream_with_uses(refs, count, &k);
+        fetch.thread = refs[0].thread;
+        struct cache *a = cache_new(&k, true), *b = cache_new(&k, true);
+        struct cache_curve *of_a = cache_curve_new(64, 256, 1 << 20), *of_b = cache_curve_new(64, 256, 1 << 20);
+        cache_curve_by_cell(of_a);
+        cache_curve_by_cell(of_b);
+        assert_true(cache_carry_curve(a, of_a));
+        cache_run(b, &fetch, 1);
+        cache_run(a, refs, until);
+        cache_run(a, &fetch, 1);
+        cache_run(a, refs + until, count - until);
+        cache_run(b, refs, count);
+        cache_curve_run(of_b, refs, count);
+        for (unsigned l = 0; l < k.count; l++)
+            same_counts(a, b, l);
+        same_curves(of_a, of_b);
+        cache_free(a);
+        cache_free(b);
+        cache_curve_free(of_a);
+        cache_curve_free(of_b);
+    }
+}
+
 /* ---- closed forms ---- */
 
 static struct cache *run_strides(const char *spec, uint64_t stride, unsigned count, unsigned rounds)
@@ -534,19 +620,13 @@ static void test_evicted(void **unused)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_as_naive),
-        cmocka_unit_test(test_many_ways),
-        cmocka_unit_test(test_few_evictors),
-        cmocka_unit_test(test_strides),
-        cmocka_unit_test(test_streams),
-        cmocka_unit_test(test_tree),
-        cmocka_unit_test(test_long),
-        cmocka_unit_test(test_random_repeats),
-        cmocka_unit_test(test_ends),
-        cmocka_unit_test(test_evicted),
-        cmocka_unit_test(test_false_sharing),
-        cmocka_unit_test(test_true_sharing),
-        cmocka_unit_test(test_use_before_it_leaves),
+        cmocka_unit_test(test_as_naive),       cmocka_unit_test(test_as_not_plain),
+        cmocka_unit_test(test_many_ways),      cmocka_unit_test(test_few_evictors),
+        cmocka_unit_test(test_strides),        cmocka_unit_test(test_streams),
+        cmocka_unit_test(test_tree),           cmocka_unit_test(test_long),
+        cmocka_unit_test(test_random_repeats), cmocka_unit_test(test_ends),
+        cmocka_unit_test(test_evicted),        cmocka_unit_test(test_false_sharing),
+        cmocka_unit_test(test_true_sharing),   cmocka_unit_test(test_use_before_it_leaves),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

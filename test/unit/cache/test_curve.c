@@ -104,7 +104,7 @@ static void test_by_cell(void **unused)
 }
 
 /* Carried by a cache it is what it is by itself: of levels that are simulated in one pass with it, also when another
- * thread comes midway, from which on they are not. */
+ * thread comes midway. */
 static void test_carried(void **unused)
 {
     (void)unused;

@@ -99,15 +99,60 @@ static __attribute__((noinline)) void sort_some(size_t n)
     assert_int_equal(list[0], 1);
 }
 
-static void test_same_as_backtrace(void **state)
+/* A frame that is aligned, and of a size that only a frame pointer knows: where its caller's is an expression tells. */
+static __attribute__((noinline, force_align_arg_pointer)) void sort_aligned(size_t n)
 {
-    (void)state;
-    sort_some(40);
+    _Alignas(64) volatile int first[16] = {1};
+    int *list = alloca(n * sizeof *list);
+    for (size_t i = 0; i < n; i++)
+        list[i] = (int)(n - i);
+    qsort(list, n, sizeof *list, compare);
+    assert_int_equal(list[0], first[0]);
+}
+
+static void compare_with_backtrace(void (*sort)(size_t))
+{
+    walked_count = wanted_count = 0;
+    sort(40);
     assert_int_equal(last, IMAGE_STEP_BOTTOM);
     assert_true(walked_count > 4);
     assert_int_equal(walked_count, wanted_count - BACKTRACE_OWN);
     for (int i = 1; i < walked_count; i++) /* the innermost one is not at the same instruction */
         assert_int_equal(walked[i], (uintptr_t)wanted[i + BACKTRACE_OWN]);
+}
+
+static void test_same_as_backtrace(void **state)
+{
+    (void)state;
+    compare_with_backtrace(sort_some);
+}
+
+static void test_realigned(void **state)
+{
+    (void)state;
+    compare_with_backtrace(sort_aligned);
+}
+
+/* In a stub one word is on the stack, and another one behind its push; which of the two the address tells. */
+static void test_linkage_stubs(void **state)
+{
+    (void)state;
+    uint64_t stack[2] = {0x1234, 0x5678}, min = (uintptr_t)stack;
+    struct place p = {.pc = (uintptr_t)qsort};
+    struct image_unwind u;
+    assert_int_equal(dl_iterate_phdr(find_module, &p), 1);
+    struct image *img = open_ok(p.path);
+    unwind_ok(img, &u);
+    const struct image_section *plt = image_section_named(img, ".plt");
+    assert_non_null(plt);
+    for (unsigned at = 0; at < 16; at++) {
+        uint64_t vaddr = plt->addr + 16 + at; /* the second, of 16 bytes; the first calls the dynamic linker */
+        struct image_frame f = here_frame(p.bias + vaddr, min, 0);
+        assert_int_equal(image_unwind_step(img, &u, vaddr, &f, read_self, &min), IMAGE_STEP_CALLER);
+        assert_int_equal(f.pc, stack[at >= 11]);
+        assert_int_equal(f.regs[RSP], min + (at >= 11 ? 16 : 8));
+    }
+    image_close(img);
 }
 
 static void test_not_known(void **state)
@@ -125,6 +170,7 @@ static void test_not_known(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_same_as_backtrace), cmocka_unit_test(test_not_known)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_same_as_backtrace), cmocka_unit_test(test_realigned),
+                                       cmocka_unit_test(test_linkage_stubs), cmocka_unit_test(test_not_known)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

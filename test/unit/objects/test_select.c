@@ -470,14 +470,80 @@ static void test_chains(void **state)
     toy_fini(&t);
 }
 
+static struct proc put_pointer_caller(struct toy *t, uint64_t calls)
+{
+    struct proc p = put_proc(t, calls, 1000, 4, 0);
+    t->cfg.blocks.data[p.entry].call_target = 0;
+    t->cfg.blocks.data[p.entry].term = X86_CALL_IND;
+    return p;
+}
+
+/* x calls a once through a pointer, others call 1000 times through pointers: nobody knows whom. Samples in what a calls
+ * tell that all of a is within x, though none of them is in a's own code. */
+static void test_chains_of_callees(void **state)
+{
+    (void)state;
+    struct toy t;
+    char names[2][32];
+    toy_init(&t, "/none/a");
+    struct proc c = put_proc(&t, 100, 1000000, 4, ID_NONE), d = put_proc(&t, 1000, 1000, 4, ID_NONE);
+    uint32_t a = put_caller(&t, 1, 100, c.entry);
+    struct proc x = put_pointer_caller(&t, 1);
+    put_pointer_caller(&t, 1000);
+    toy_done(&t);
+    const struct observed_sample samples[] = {{0, toy_addr(&t, c.loop), 900}, {0, toy_addr(&t, d.loop), 100}};
+    const struct observed_frame frames[] = {{ID_NONE, 0, toy_addr(&t, x.entry)},
+                                            {0, 0, toy_addr(&t, a + 1)},
+                                            {1, 0, toy_addr(&t, c.loop)},
+                                            {ID_NONE, 0, toy_addr(&t, d.loop)}};
+    const struct observed_thread_sample activity[] = {{0, OBSERVED_RUNS, -1, 2, 900}, {0, OBSERVED_RUNS, -1, 3, 100}};
+    const struct observed_thread thread = {.tid = 1, .wall_s = 2, .cpu_s = 2};
+    const struct prof_request requested[] = {{.text = "x", .function = name_of(&t, x.entry, names[0])},
+                                             {.text = "a", .function = name_of(&t, a, names[1])}};
+    const double user_s = 1;
+    struct prof_input in = {.modules = &t.module,
+                            .module_count = 1,
+                            .samples = samples,
+                            .sample_count = ARRAY_LEN(samples),
+                            .frames = frames,
+                            .frame_count = ARRAY_LEN(frames),
+                            .activity = activity,
+                            .activity_count = ARRAY_LEN(activity),
+                            .threads = &thread,
+                            .thread_count = 1,
+                            .plain_user_s = &user_s,
+                            .plain_runs = 1,
+                            .requested = requested,
+                            .requested_count = ARRAY_LEN(requested),
+                            .names = is_named};
+    struct prof_result *r = prof_result_new();
+    assert_int_equal(prof_join(r, &in), 0);
+    const struct prof_candidate *outer = candidate(r, PROF_PROCEDURE, toy_addr(&t, x.entry)),
+                                *inner = candidate(r, PROF_PROCEDURE, toy_addr(&t, a));
+    assert_true(outer->verdict == PROF_TAKEN && inner->verdict == PROF_TAKEN);
+    assert_true(fabs(outer->pairs_inside - 101) < 0.1); /* c by its own samples, a by those of c */
+    prof_result_free(r);
+    toy_fini(&t);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_inner_first),   cmocka_unit_test(test_takes_time), cmocka_unit_test(test_timable),
-        cmocka_unit_test(test_shared_callee), cmocka_unit_test(test_rules_warn), cmocka_unit_test(test_recursion),
-        cmocka_unit_test(test_pointer),       cmocka_unit_test(test_pieces),     cmocka_unit_test(test_budget),
-        cmocka_unit_test(test_requested),     cmocka_unit_test(test_move_up),    cmocka_unit_test(test_unprobed),
-        cmocka_unit_test(test_disjoint),      cmocka_unit_test(test_chains),
+        cmocka_unit_test(test_inner_first),
+        cmocka_unit_test(test_takes_time),
+        cmocka_unit_test(test_timable),
+        cmocka_unit_test(test_shared_callee),
+        cmocka_unit_test(test_rules_warn),
+        cmocka_unit_test(test_recursion),
+        cmocka_unit_test(test_pointer),
+        cmocka_unit_test(test_pieces),
+        cmocka_unit_test(test_budget),
+        cmocka_unit_test(test_requested),
+        cmocka_unit_test(test_move_up),
+        cmocka_unit_test(test_unprobed),
+        cmocka_unit_test(test_disjoint),
+        cmocka_unit_test(test_chains),
+        cmocka_unit_test(test_chains_of_callees),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -34,6 +34,8 @@ static uint64_t chance(uint64_t below)
 /* ---- the runtime ---- */
 
 static struct rw runtime;
+static uint64_t *config_flags; /* of the runtime's configuration */
+enum { CONFIG_FLAGS = 16 };
 
 static void *map_at(uint64_t at, uint64_t bytes, int prot)
 {
@@ -68,7 +70,8 @@ static int set_up(void **ctx)
     const uint8_t *blob = rw_blob_bytes_of(&len, &config);
     uint8_t *code = map_at(0, ALIGN_UP(len, (size_t)PAGE_BYTES), PROT_READ);
     memcpy(code, blob, len);
-    assert_int_equal(mprotect(code, ALIGN_UP(len, (size_t)PAGE_BYTES), PROT_READ | PROT_EXEC), 0);
+    assert_int_equal(mprotect(code, ALIGN_UP(len, (size_t)PAGE_BYTES), PROT_READ | PROT_WRITE | PROT_EXEC), 0);
+    config_flags = (uint64_t *)(code + config + CONFIG_FLAGS);
     runtime.text_vaddr = (uint64_t)(uintptr_t)code;
     map_at(WIRE_LINES_VADDR - WIRE_LINES_STREAMS_BYTES, WIRE_LINES_STREAMS_BYTES + WIRE_LINES_BYTES, PROT_READ);
     for (unsigned t = 0; t < THREADS; t++)
@@ -142,25 +145,25 @@ struct reference {
 };
 struct stream {
     unsigned shift, threads;
-    bool has_two; /* sites leave out what changes the order of a place's last two lines alone */
+    unsigned kept; /* sites leave out what changes the order of so many last lines of a place alone */
     VEC(struct cache_ref) whole, told;
     uint64_t told_count;
     size_t simulated; /* of those that were told */
     struct cache *of_told;
-    uint64_t last[WIRE_LINES_THREADS][WIRE_FILTER_SLOTS][2]; /* that were told, by the thread's number */
+    uint64_t last[WIRE_LINES_THREADS][WIRE_FILTER_SLOTS][WIRE_LAST_LINES]; /* that were told, by the thread's number */
 };
 
 static uint64_t last_byte(const struct reference *r) { return r->ref.address + r->bytes - 1; }
 
 /* A reference to one line (reference_code.c). */
-static bool passes(const struct reference *r, uint64_t line, bool has_two)
+static bool passes(const struct reference *r, uint64_t line, bool has_several)
 {
     const struct wire_stream *s = stream_of(r->ref.thread);
     bool stores = r->ref.kind != CACHE_READ;
     if ((stores ? s->written : s->touched)[line % WIRE_FILTER_SLOTS] == line)
         return true;
-    enum rw_line how = has_two ? RW_LINE_MAY_PASS : RW_LINE_TOLD;
-    return call(r->ref.thread, rw_blob_line(&runtime, how, stores), line, 0, 0, 0) && has_two;
+    enum rw_line how = has_several ? RW_LINE_MAY_PASS : RW_LINE_TOLD;
+    return call(r->ref.thread, rw_blob_line(&runtime, how, stores), line, 0, 0, 0) && has_several;
 }
 
 /* What the host does now and then (cmd/spy/simulated.c). */
@@ -185,58 +188,65 @@ static bool is_told(const struct reference *r, const struct stream *to)
     uint64_t says = (uint64_t)stores << WIRE_LINES_STORES | (uint64_t)shift << WIRE_LINES_SHIFT;
     if (r->is_range) {
         uint64_t at = r->goes_down ? last_byte(r) - 3 : r->ref.address;
-        call(r->ref.thread, rw_blob_lines_range(&runtime), at, says | 4, r->bytes / 4, r->goes_down ? FLAG_DOWN : 0);
+        says |= (uint64_t)(to->kept > 1 && !chance(2)) << WIRE_LINES_MAY_PASS;
+        return !call(r->ref.thread, rw_blob_lines_range(&runtime), at, says | 4, r->bytes / 4,
+                     r->goes_down ? FLAG_DOWN : 0) ||
+               !(says >> WIRE_LINES_MAY_PASS & 1);
     } else if (r->bytes > 1u << shift) {
         call(r->ref.thread, rw_blob_lines_reach(&runtime), r->ref.address, says | r->bytes, 0, 0);
     } else if (first == last) {
-        return !passes(r, first, to->has_two);
+        return !passes(r, first, to->kept > 1);
+    } else if (to->kept > 1) {
+        return !call(r->ref.thread, rw_blob_line(&runtime, RW_LINE_BOTH, stores), first, 0, 0, 0);
     } else {
         call(r->ref.thread, rw_blob_line(&runtime, RW_LINE_TOLD, stores), first, 0, 0, 0);
-        call(r->ref.thread, rw_blob_line(&runtime, RW_LINE_NEXT, stores), last, 0, 0, 0);
+        call(r->ref.thread, rw_blob_line(&runtime, RW_LINE_TOLD, stores), last, 0, 0, 0);
     }
     return true;
 }
 
 /* What reads the stream does (spy/spy.c). */
-static void swap(struct stream *s, uint8_t thread, uint64_t place)
+static void reorder(struct stream *s, uint8_t thread, uint64_t place, uint32_t order)
 {
-    uint64_t *last = s->last[thread][place], line = last[1];
-    assert_true(line != 0);
-    last[1] = last[0];
-    last[0] = line;
-    VEC_PUSH(&s->told,
-             ((struct cache_ref){.address = line << s->shift, .bytes = 1, .kind = CACHE_USE, .thread = thread}));
+    uint64_t *last = s->last[thread][place], before[WIRE_LAST_LINES];
+    memcpy(before, last, sizeof before);
+    for (unsigned i = 0; i < WIRE_LAST_LINES; i++) {
+        unsigned from = order >> 4 * i & 15;
+        assert_true(from < (from == i ? WIRE_LAST_LINES : s->kept));
+        assert_true(from == i || before[from]);
+        last[i] = before[from];
+    }
+    for (unsigned i = WIRE_LAST_LINES; i--;)
+        if (last[i])
+            VEC_PUSH(&s->told, ((struct cache_ref){
+                                   .address = last[i] << s->shift, .bytes = 1, .kind = CACHE_USE, .thread = thread}));
 }
 
-static void tell(struct stream *s, const struct cache_ref *r, uint64_t swaps)
+static void tell(struct stream *s, const struct cache_ref *r)
 {
     uint64_t line = r->address >> s->shift, end = (r->address + r->bytes - 1) >> s->shift;
-    if (swaps & WIRE_SWAPPED)
-        swap(s, r->thread, line % WIRE_FILTER_SLOTS);
-    if (swaps & WIRE_SWAPPED_NEXT)
-        swap(s, r->thread, (line + 1) % WIRE_FILTER_SLOTS);
     for (; line <= end; line++) {
         uint64_t *last = s->last[r->thread][line % WIRE_FILTER_SLOTS];
-        if (last[0] == line)
-            continue;
-        last[1] = last[0];
+        unsigned at = 0;
+        while (at < WIRE_LAST_LINES - 1 && last[at] != line)
+            at++;
+        memmove(last + 1, last, at * sizeof *last);
         last[0] = line;
     }
     VEC_PUSH(&s->told, *r);
     s->told_count++;
 }
 
-/* Places that are told before the reference. */
+/* How places stand is told before the reference. */
 static void take_events(struct stream *s, unsigned t)
 {
     struct wire_stream *w = stream_of(t);
     const struct wire_entry *e = (const struct wire_entry *)(uintptr_t)(EVENTS + distance(t));
     uint64_t count = (w->put - EVENTS) / sizeof *e;
-    assert_true(s->has_two || !count);
-    for (uint64_t i = 0; i < count; i += 2) {
-        assert_int_equal(wire_event_kind(&e[i]), WIRE_EVENT_SWAPPED);
-        for (uint64_t places = ((const struct wire_swapped *)(&e[i + 1]))->places; places; places &= places - 1)
-            swap(s, number_of[t], (uint64_t)__builtin_ctzll(places));
+    assert_true(s->kept > 1 || !count);
+    for (uint64_t i = 0; i < count; i++) {
+        assert_int_equal(wire_event_kind(&e[i]), WIRE_EVENT_ORDER);
+        reorder(s, number_of[t], e[i].module, e[i].site);
     }
     w->put = EVENTS;
 }
@@ -245,7 +255,6 @@ static void add(struct stream *s, const struct reference *r)
 {
     unsigned shift = s->shift;
     bool told = is_told(r, s);
-    uint64_t swaps = s->has_two && !r->is_range ? stream_of(r->ref.thread)->swaps : 0;
     take_events(s, r->ref.thread);
     stream_of(r->ref.thread)->filled += told; /* as if a chunk had room for one */
     uint64_t end = r->ref.address + r->bytes, next;
@@ -258,13 +267,13 @@ static void add(struct stream *s, const struct reference *r)
         piece.bytes = (uint16_t)(next - at);
         VEC_PUSH(&s->whole, piece);
         if (told)
-            tell(s, &piece, at == r->ref.address ? swaps : 0);
+            tell(s, &piece);
     }
 }
 
 /* Lines of one thread's own, of some, of all; most where the thread was last; now and then they change hands, and some
  * all of them do at once. */
-static void random_reference(struct reference *r, unsigned threads, unsigned shift, unsigned nth)
+static void random_reference(struct reference *r, unsigned threads, unsigned shift, unsigned nth, bool shares)
 {
     static uint64_t lately[THREADS] = {WIRE_FILTER_SLOTS, WIRE_FILTER_SLOTS, WIRE_FILTER_SLOTS,
                                        WIRE_FILTER_SLOTS, WIRE_FILTER_SLOTS, WIRE_FILTER_SLOTS};
@@ -273,7 +282,7 @@ static void random_reference(struct reference *r, unsigned threads, unsigned shi
     if (!chance(3))
         line = chance(3) ? (1 + thread + (chance(40) == 0)) * 5 * lines + chance(3 * lines) : lines + chance(2 * lines);
     if (!chance(60))
-        line = WIRE_LINES + lines + chance(8); /* shares words with the first */
+        line = (shares ? WIRE_LINES : 0) + lines + chance(8); /* shares words with the first */
     if (!chance(4)) {
         thread = nth / HANDED_EACH % threads;
         line = 100 * lines + chance(2 * lines);
@@ -295,7 +304,7 @@ static void random_reference(struct reference *r, unsigned threads, unsigned shi
 
 static void random_config(struct cache_config *k, const struct stream *s)
 {
-    uint32_t line = 1u << s->shift, ways = s->has_two ? 2u << chance(4) : 1u << chance(5);
+    uint32_t line = 1u << s->shift, ways = s->kept > 1 ? s->kept << chance(s->kept > 2 ? 2 : 4) : 1u << chance(5);
     *k = (struct cache_config){.count = 1 + (unsigned)chance(3)};
     for (unsigned i = 0; i < k->count; i++) {
         k->levels[i] = (struct cache_level){.line_bytes = line,
@@ -305,7 +314,7 @@ static void random_config(struct cache_config *k, const struct stream *s)
                                             .policy = (enum cache_policy)chance(CACHE_POLICY_COUNT),
                                             .is_shared = i == 2 || (i == 1 && k->count == 2 && chance(2))};
         k->levels[i].size_bytes = (uint64_t)k->levels[i].ways * line * (i && chance(2) ? 32u : 64u);
-        if (!i && s->has_two)
+        if (!i && s->kept > 1)
             k->levels[i].policy = CACHE_LRU;
         k->levels[i].inclusion = i && !chance(3) ? CACHE_EXCLUSIVE : CACHE_NEITHER;
     }
@@ -348,14 +357,15 @@ static void same_lines(const struct cache *whole, const struct cache *told)
 }
 
 /* says: the host says how far it is, behind so many references each; 0: never. */
-static uint64_t told_of_all(bool has_two, unsigned says)
+static uint64_t told_of_all(unsigned kept, unsigned says)
 {
     uint64_t shared = 0, whole_count = 0, told_count = 0;
+    *config_flags = RW_RUNTIME_LINES | kept << RW_RUNTIME_LAST_SHIFT;
     for (unsigned round = 0; round < ROUNDS; round++) {
         state = round + 1;
         unsigned shift = 5 + (unsigned)chance(3), threads = 2 + (unsigned)chance(THREADS - 1);
         struct cache_config config;
-        struct stream s = {.shift = shift, .threads = threads, .has_two = has_two};
+        struct stream s = {.shift = shift, .threads = threads, .kept = kept};
         struct reference r;
         random_config(&config, &s);
         bool has_all = config.levels[0].ways >= LINES_A_PLACE;
@@ -368,7 +378,7 @@ static uint64_t told_of_all(bool has_two, unsigned says)
                 simulate(&s);
             if (!chance(REFERENCES / 20) && numbers < WIRE_LINES_THREADS)
                 begin_thread((unsigned)chance(threads));
-            random_reference(&r, threads, shift, i);
+            random_reference(&r, threads, shift, i, !says);
             add(&s, &r);
         }
         cache_run(whole, s.whole.data, s.whole.len);
@@ -392,10 +402,12 @@ static uint64_t told_of_all(bool has_two, unsigned says)
 static void agrees_to_the_miss(void **ctx)
 {
     (void)ctx;
-    uint64_t one = told_of_all(false, 0), two = told_of_all(true, 0);
-    uint64_t one_said = told_of_all(false, 100), two_said = told_of_all(true, 100);
+    uint64_t one = told_of_all(1, 0), two = told_of_all(2, 0), eight = told_of_all(8, 0);
+    uint64_t one_said = told_of_all(1, 100), two_said = told_of_all(2, 100), eight_said = told_of_all(8, 100);
     assert_true(two < one && one_said < one && two_said < two && two_said < one_said);
-    assert_true(told_of_all(true, 1000) < two);
+    assert_true(eight < two && eight_said < eight && eight_said < two_said);
+    assert_true(told_of_all(2, 1000) < two);
+    told_of_all(5, 200);
 }
 
 /* ---- at the same time ---- */
@@ -420,8 +432,19 @@ static void race(unsigned round, uint64_t *random)
 
 static bool is_wrong(const struct wire_stream *s, uint64_t held, uint64_t written)
 {
-    bool is_held = held && !(held & WIRE_NOT_HELD);
-    return (is_held && words()[held] >> 63) || (written && (written != held || words()[written] != s->own));
+    return (held && words()[held % WIRE_LINES] >> 63) ||
+           (written && (written != held || words()[written % WIRE_LINES] != s->own));
+}
+
+/* What may pass in line, and what may pass among the last ones, if they need not be looked up again. */
+static uint64_t is_wrong_place(const struct wire_stream *s, unsigned k)
+{
+    uint64_t wrong = is_wrong(s, s->touched[k], s->written[k]);
+    for (unsigned i = 0; !s->taken[k] && i < WIRE_LAST_LINES; i++) {
+        uint64_t word = s->last[k][i], line = word & ~(WIRE_NOT_HELD | WIRE_IS_WRITTEN);
+        wrong += !(word & WIRE_NOT_HELD) && is_wrong(s, line, word & WIRE_IS_WRITTEN ? line : 0);
+    }
+    return wrong;
 }
 
 /* What filters hold then their words allow. */
@@ -431,7 +454,7 @@ static uint64_t wrongly_held(void)
     for (unsigned t = 0; t < RACERS; t++) {
         const struct wire_stream *s = stream_of(t);
         for (unsigned k = 0; k < WIRE_FILTER_SLOTS; k++)
-            wrong += is_wrong(s, s->touched[k], s->written[k]) + is_wrong(s, s->second[k], s->second_written[k]);
+            wrong += is_wrong_place(s, k);
     }
     return wrong;
 }
@@ -449,6 +472,7 @@ static void *run_races(void *arg)
     syscall(SYS_arch_prctl, ARCH_SET_GS, distance(r->number));
     for (unsigned round = 0; round < RACES; round++) {
         pthread_barrier_wait(&together);
+        stream_of(r->number)->put = EVENTS; /* nobody reads */
         race(round, &random);
         pthread_barrier_wait(&together);
         if (r->number == 0)
@@ -461,6 +485,7 @@ static void *run_races(void *arg)
 static void race_all(uint64_t simulated)
 {
     struct racer racers[RACERS] = {{.number = 0}};
+    *config_flags = RW_RUNTIME_LINES | 2u << RW_RUNTIME_LAST_SHIFT;
     begin(RACERS);
     for (unsigned t = 0; t < RACERS; t++)
         paths_of(t)->simulated = simulated;
