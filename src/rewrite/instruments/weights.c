@@ -23,8 +23,8 @@
 #define TAKEN_TO_CALL 0.32f
 #define FALLS_TO_CALL 0.60f
 #define LOOP_TURNS_MAX 64.0f
-#define TAKEN_DETOUR 3.0f /* a counter on a branch taken stands elsewhere: two jumps more, and another line of code */
-#define FEEDBACK_HALF_MORE 19 /* of 32 steps to twice as much: a counter on a branch taken takes a detour */
+#define TAKEN_DETOUR 3.0f  /* a counter on a branch taken stands elsewhere: two jumps more, and another line of code */
+#define FEEDBACK_DETOUR 19 /* half more, of 32 steps to twice as much: the same where counts are known */
 
 /* by condition code: o no b ae e ne be a s ns p np l ge le g */
 static const float taken_by_cond[16] = {0.05f, 0.9f,  0.55f, 0.35f, 0.38f, 0.46f, 0.42f, 0.30f,
@@ -289,6 +289,11 @@ static float arc_frequency(const struct rw_flow *f, const struct rw_arc *a)
     return 0;
 }
 
+static uint16_t with_detour(uint16_t known)
+{
+    return known ? (uint16_t)min_u64(known + FEEDBACK_DETOUR, RW_WEIGHT_FORCED - 1) : 0;
+}
+
 /* Profile feedback about the arc from an earlier run of the same file; 0: none. */
 static uint16_t feedback_weight(const struct rw *w, const struct rw_arc *a)
 {
@@ -298,13 +303,12 @@ static uint16_t feedback_weight(const struct rw *w, const struct rw_arc *a)
     case RW_ARC_BLOCK:
         return w->feedback_block[a->id];
     case RW_ARC_EDGE:
-        return w->feedback_edge[a->id] && w->cfg->edges.data[a->id].kind != CFG_EDGE_FALL
-                   ? (uint16_t)(w->feedback_edge[a->id] + FEEDBACK_HALF_MORE)
-                   : w->feedback_edge[a->id];
+        return w->cfg->edges.data[a->id].kind == CFG_EDGE_FALL ? w->feedback_edge[a->id]
+                                                               : with_detour(w->feedback_edge[a->id]);
     case RW_ARC_ENTER:
         return w->feedback_enter[a->id];
     case RW_ARC_GROUP:
-        return w->feedback_block[w->group_edges.data[a->id].to];
+        return with_detour(w->feedback_block[w->group_edges.data[a->id].to]);
     case RW_ARC_OUT:
         break;
     }

@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "rewrite/rewrite.h"
+#include "rewrite/map/map.h"
 #include "wire/stream.h"
 
 static char dir[] = "/tmp/mtool-rewrite-test.XXXXXX";
@@ -533,6 +533,41 @@ static void parts_of(const char *file, const char *feedback)
     rewrite_map_close(m);
 }
 
+/* Jumps that share a table: a counter on the way to a target takes a jump more than one in it. Of an interpreter whose
+ * operations were all executed as often, all stand in these. */
+static void test_counters_of_shared_tables(void **state)
+{
+    (void)state;
+    const char *interpreter = getenv("INTERPRETER");
+    struct rewrite_options opt = {.plan = REWRITE_COUNT};
+    struct rewrite_map *m;
+    char feedback[64];
+    snprintf(feedback, sizeof feedback, "%s/lesson", dir);
+    assert_non_null(interpreter);
+    assert_int_equal(rewrite_file(interpreter, &opt, copy, map, NULL), 0);
+    assert_int_equal(rewrite_map_open(map, &m), 0);
+    struct rewrite_flow flow = any_flow(m->cfg);
+    for (uint32_t b = 0; b < m->cfg->blocks.len; b++) {
+        flow.blocks[b] = 1000;
+        cfg_for_each_edge(&m->cfg->blocks.data[b], e)
+            flow.edges[e] = 1000 / m->cfg->blocks.data[b].edge_count;
+    }
+    assert_int_equal(rewrite_feedback_write(m, &flow, 0, feedback), 0);
+    rewrite_flow_free(&flow);
+    rewrite_map_close(m);
+    opt.feedback = feedback;
+    assert_int_equal(rewrite_file(interpreter, &opt, copy, map, NULL), 0);
+    assert_int_equal(rewrite_map_open(map, &m), 0);
+    const struct map_full *full = (const struct map_full *)m; /* the public part is its first */
+    uint32_t on_the_way = 0;
+    for (uint32_t g = 0; g < full->group_edge_count; g++)
+        on_the_way += full->group_edges[g].counter != ID_NONE;
+    assert_int_equal(full->group_edge_count, 8);
+    assert_int_equal(on_the_way, 0);
+    rewrite_map_close(m);
+    unlink(feedback);
+}
+
 static void test_parts(void **state)
 {
     (void)state;
@@ -717,6 +752,7 @@ int main(void)
         cmocka_unit_test(test_damaged_maps),
         cmocka_unit_test(test_maps_of_real_files),
         cmocka_unit_test(test_feedback),
+        cmocka_unit_test(test_counters_of_shared_tables),
         cmocka_unit_test(test_heat),
         cmocka_unit_test(test_missing_file),
         cmocka_unit_test(test_back),
