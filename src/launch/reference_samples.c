@@ -194,11 +194,12 @@ static void switch_new(struct references *s)
         switch_on(&s->areas[i], s->samples->opt.length);
 }
 
-/* When to look again at something that has come so far in so much time: well before it ends. */
-static uint64_t half_of_rest_ns(double done, double all, double seconds)
+/* When to look again at something that has come so far in so much time: well before it ends, also if it goes on faster
+ * than it began. */
+static uint64_t look_again_ns(double done, double all, double seconds)
 {
-    double rest_ns = done > 0 ? (all - done) / done * seconds * 1e9 / 2 : 0;
-    return rest_ns < LOOK_NS ? LOOK_NS : rest_ns > BEGIN_NS ? BEGIN_NS : (uint64_t)rest_ns;
+    double rest = done > 0 ? (all - done) / done * seconds : 0, wait_ns = (rest < seconds ? rest : seconds) * 1e9 / 2;
+    return wait_ns < LOOK_NS ? LOOK_NS : wait_ns > BEGIN_NS ? BEGIN_NS : (uint64_t)wait_ns;
 }
 
 /* How long the next look may wait, in nanoseconds. */
@@ -211,7 +212,7 @@ static uint64_t look_on(struct references *s, double now)
         end(s);
         return LOOK_NS;
     }
-    return half_of_rest_ns((double)done, (double)m->opt.length, now - m->on_since);
+    return look_again_ns((double)done, (double)m->opt.length, now - m->on_since);
 }
 
 uint64_t reference_samples_step(struct references *s)
