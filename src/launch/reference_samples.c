@@ -194,32 +194,21 @@ static void switch_new(struct references *s)
         switch_on(&s->areas[i], s->samples->opt.length);
 }
 
-/* When to look again at something that has come so far in so much time: well before it ends. */
-static uint64_t half_of_rest_ns(double done, double all, double seconds)
+static void look_on(struct references *s)
 {
-    double rest_ns = done > 0 ? (all - done) / done * seconds * 1e9 / 2 : 0;
-    return rest_ns < LOOK_NS ? LOOK_NS : rest_ns > BEGIN_NS ? BEGIN_NS : (uint64_t)rest_ns;
-}
-
-/* How long the next look may wait, in nanoseconds. */
-static uint64_t look_on(struct references *s, double now)
-{
-    const struct reference_samples *m = s->samples;
     switch_new(s);
-    uint64_t done = told(s) - m->told_begin;
-    if (done >= m->opt.length) {
+    if (told(s) - s->samples->told_begin >= s->samples->opt.length)
         end(s);
-        return LOOK_NS;
-    }
-    return half_of_rest_ns((double)done, (double)m->opt.length, now - m->on_since);
 }
 
 uint64_t reference_samples_step(struct references *s)
 {
     struct reference_samples *m = s->samples;
     double now = processor_time(s), plain = now - m->on_s + m->opt.part * m->opt.period_s * (double)m->begun;
-    if (m->is_on)
-        return look_on(s, now);
+    if (m->is_on) {
+        look_on(s);
+        return LOOK_NS;
+    }
     if (now < 0 || !s->area_count || !s->areas[0].stream)
         return BEGIN_NS;
     if (plain >= m->next_s)
