@@ -417,6 +417,24 @@ static void test_disjoint(void **state)
     toy_fini(&t);
 }
 
+/* The result of samples with chains of calls, of one thread that ran for two seconds. */
+static struct prof_result *join_chains(struct toy *t, struct prof_input in)
+{
+    const struct observed_thread thread = {.tid = 1, .wall_s = 2, .cpu_s = 2};
+    const double user_s = 1, system_s = 0.2;
+    in.modules = &t->module;
+    in.module_count = 1;
+    in.threads = &thread;
+    in.thread_count = 1;
+    in.plain_user_s = &user_s;
+    in.plain_system_s = &system_s;
+    in.plain_runs = 1;
+    in.names = is_named;
+    struct prof_result *r = prof_result_new();
+    assert_int_equal(prof_join(r, &in), 0);
+    return r;
+}
+
 /* x and y call c equally often, but c works nine times as long for x: counts cannot tell, samples with their calls do.
  */
 static void test_chains(void **state)
@@ -437,27 +455,15 @@ static void test_chains(void **state)
                                                       {0, OBSERVED_RUNS, -1, 5, 20},
                                                       {0, OBSERVED_IN_KERNEL, -1, 1, 75},
                                                       {0, OBSERVED_IN_KERNEL, -1, 3, 25}};
-    const struct observed_thread thread = {.tid = 1, .wall_s = 2, .cpu_s = 2};
     const struct prof_request requested = {.text = "x", .function = name_of(&t, x, name)};
-    const double user_s = 1, system_s = 0.2;
-    struct prof_input in = {.modules = &t.module,
-                            .module_count = 1,
-                            .samples = samples,
-                            .sample_count = 1,
-                            .frames = frames,
-                            .frame_count = ARRAY_LEN(frames),
-                            .activity = activity,
-                            .activity_count = ARRAY_LEN(activity),
-                            .threads = &thread,
-                            .thread_count = 1,
-                            .plain_user_s = &user_s,
-                            .plain_system_s = &system_s,
-                            .plain_runs = 1,
-                            .requested = &requested,
-                            .requested_count = 1,
-                            .names = is_named};
-    struct prof_result *r = prof_result_new();
-    assert_int_equal(prof_join(r, &in), 0);
+    struct prof_result *r = join_chains(&t, (struct prof_input){.samples = samples,
+                                                                .sample_count = ARRAY_LEN(samples),
+                                                                .frames = frames,
+                                                                .frame_count = ARRAY_LEN(frames),
+                                                                .activity = activity,
+                                                                .activity_count = ARRAY_LEN(activity),
+                                                                .requested = &requested,
+                                                                .requested_count = 1});
     const struct prof_candidate *o = candidate(r, PROF_PROCEDURE, toy_addr(&t, x));
     assert_true(o->verdict == PROF_TAKEN && o->is_sampled_whole);
     /* its part of the work of c is that of the samples, too */
@@ -497,27 +503,16 @@ static void test_chains_of_callees(void **state)
                                             {1, 0, toy_addr(&t, c.loop)},
                                             {ID_NONE, 0, toy_addr(&t, d.loop)}};
     const struct observed_thread_sample activity[] = {{0, OBSERVED_RUNS, -1, 2, 900}, {0, OBSERVED_RUNS, -1, 3, 100}};
-    const struct observed_thread thread = {.tid = 1, .wall_s = 2, .cpu_s = 2};
     const struct prof_request requested[] = {{.text = "x", .function = name_of(&t, x.entry, names[0])},
                                              {.text = "a", .function = name_of(&t, a, names[1])}};
-    const double user_s = 1;
-    struct prof_input in = {.modules = &t.module,
-                            .module_count = 1,
-                            .samples = samples,
-                            .sample_count = ARRAY_LEN(samples),
-                            .frames = frames,
-                            .frame_count = ARRAY_LEN(frames),
-                            .activity = activity,
-                            .activity_count = ARRAY_LEN(activity),
-                            .threads = &thread,
-                            .thread_count = 1,
-                            .plain_user_s = &user_s,
-                            .plain_runs = 1,
-                            .requested = requested,
-                            .requested_count = ARRAY_LEN(requested),
-                            .names = is_named};
-    struct prof_result *r = prof_result_new();
-    assert_int_equal(prof_join(r, &in), 0);
+    struct prof_result *r = join_chains(&t, (struct prof_input){.samples = samples,
+                                                                .sample_count = ARRAY_LEN(samples),
+                                                                .frames = frames,
+                                                                .frame_count = ARRAY_LEN(frames),
+                                                                .activity = activity,
+                                                                .activity_count = ARRAY_LEN(activity),
+                                                                .requested = requested,
+                                                                .requested_count = ARRAY_LEN(requested)});
     const struct prof_candidate *outer = candidate(r, PROF_PROCEDURE, toy_addr(&t, x.entry)),
                                 *inner = candidate(r, PROF_PROCEDURE, toy_addr(&t, a));
     assert_true(outer->verdict == PROF_TAKEN && inner->verdict == PROF_TAKEN);
