@@ -232,6 +232,14 @@ static void add_curve_column(struct data_table *t, const struct prof_result *r, 
     str_free(&head);
 }
 
+/* A filter in front of the caches keeps what only smaller ones would miss. */
+static void put_smaller(const struct prof_result *r, uint64_t least, const struct report_options *o, struct strbuf *out)
+{
+    enum { LEAST = 4096 };
+    if (least > LEAST && r->spy_count && r->spy->ratio >= 1)
+        cell_put_wrapped(out, "Of smaller caches mtool spy --unfiltered tells.", report_width(o), 0);
+}
+
 void data_put_curves(const struct prof_result *r, const struct report_options *o, struct arena *a, struct strbuf *out)
 {
     struct data_table t = {0};
@@ -257,4 +265,5 @@ void data_put_curves(const struct prof_result *r, const struct report_options *o
         data_table_row(&t, NULL);
     }
     grid_put(&t.grid, out);
+    put_smaller(r, r->data_curves[first.first].bytes, o, out);
 }
