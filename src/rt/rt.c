@@ -263,9 +263,12 @@ static struct rt_module *find_own(void)
 }
 
 /* Garbage collectors look for pointers in all writable segments that program headers tell of (dl_iterate_phdr): in
- * counters they would find numbers, and lose time. The dynamic linker has mapped this one already. */
+ * counters they would find numbers, and lose time. The dynamic linker has mapped this one already. Not the program's
+ * own: debuggers find out where it lies by comparing its headers in memory with those in the file. */
 static void hide_counters(void)
 {
+    if (!rt_config.phdrs_rel)
+        return;
     Elf64_Phdr *p = (Elf64_Phdr *)(rt_blob + rt_config.phdrs_rel);
     while (p->p_type && (p->p_type != PT_LOAD || p->p_memsz != PAGE + rt_config.bytes || !(p->p_flags & PF_W)))
         p++;

@@ -81,7 +81,7 @@ struct rt_config {    /* filled in by the rewriter; distances from the start of 
     int64_t orig_rel; /* the original DT_INIT or e_entry; 0 none */
     uint8_t key[WIRE_KEY_BYTES];
     int64_t image_rel; /* the module's first byte */
-    int64_t phdrs_rel; /* its program headers, behind which is a zero */
+    int64_t phdrs_rel; /* a library's program headers, behind which is a zero; 0 none */
 };
 
 struct rt_data {       /* in the module's own writable page */

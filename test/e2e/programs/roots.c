@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * roots [LIBRARY]: what a garbage collector would look through for pointers, as libgc finds it: the writable segments
- * of all modules by their program headers. Each of them can be read, and written.
+ * of all libraries by their program headers. Each of them can be read, and written.
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -15,7 +15,7 @@ static int note(struct dl_phdr_info *info, size_t size, void *ctx)
 {
     (void)size;
     (void)ctx;
-    for (unsigned i = 0; i < info->dlpi_phnum; i++) {
+    for (unsigned i = 0; info->dlpi_name[0] && i < info->dlpi_phnum; i++) {
         const ElfW(Phdr) *p = &info->dlpi_phdr[i];
         if (p->p_type != PT_LOAD || !(p->p_flags & PF_W))
             continue;
