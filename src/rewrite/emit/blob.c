@@ -105,8 +105,7 @@ void rw_blob_put(const struct rw *w, uint8_t *at)
     };
     memcpy(at + BLOB_CONFIG, config, sizeof config);
     memcpy(at + BLOB_CONFIG + sizeof config, w->key, sizeof w->key);
-    uint64_t rels[2] = {w->img->vaddr_lo - w->text_vaddr,
-                        w->img->kind == IMAGE_DSO ? w->ro_vaddr - w->text_vaddr : 0};
+    uint64_t rels[2] = {w->img->vaddr_lo - w->text_vaddr, w->img->kind == IMAGE_DSO ? w->ro_vaddr - w->text_vaddr : 0};
     memcpy(at + BLOB_CONFIG + sizeof config + sizeof w->key, rels, sizeof rels);
 }
 
