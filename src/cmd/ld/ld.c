@@ -461,6 +461,8 @@ int cmd_ld(const struct cmd_args *a)
     if (a->counted && tool->id != LD_TOOL_PROMOTE)
         return diag_error("ld: --counts is of --tool promote, not of %s", tool->name), CMD_UNUSABLE;
     const char *of_build = getenv(FOLDER_ENV);
+    if (!a->link)
+        child_hold_signals();
     const char *folder = a->link && of_build ? of_build : make_folder(a, temporary());
     int rc;
     if (!folder)
@@ -470,6 +472,7 @@ int cmd_ld(const struct cmd_args *a)
     if (!a->link) {
         rc = build(a, folder);
         remove_folder(folder);
+        child_release_signals();
         return rc;
     }
     rc = link_once(a, folder);
