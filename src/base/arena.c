@@ -23,7 +23,7 @@ struct arena {
     size_t next_cap;
 };
 
-static void out_of_memory(void)
+void xmalloc_failed(void)
 {
     static const char text[] = "mtool: error: out of memory\n";
     if (write(2, text, sizeof text - 1) < 0)
@@ -47,7 +47,7 @@ void *xmalloc_sparse(size_t len_bytes)
 {
     void *p = calloc(1, len_bytes ? len_bytes : 1);
     if (!p)
-        out_of_memory();
+        xmalloc_failed();
     return p;
 }
 
@@ -57,7 +57,7 @@ void *xrealloc(void *p, size_t len_bytes)
 {
     p = realloc(p, len_bytes ? len_bytes : 1);
     if (!p)
-        out_of_memory();
+        xmalloc_failed();
     return in_large_pages(p, len_bytes);
 }
 

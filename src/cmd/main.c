@@ -66,8 +66,9 @@ int main(int argc, char **argv)
         status = CMD_UNUSABLE;
     } else if (rc > 0) {
         status = print_help(&a, topic);
+    } else if (launch_own_limits() < 0) {
+        status = a.command->flags & CMD_TAIL ? CMD_SELF_FAILED : CMD_FAILED;
     } else {
-        launch_own_limits();
         diag_quiet = a.quiet;
         diag_verbose = (int)a.verbose;
         status = functions[a.command->id](&a);

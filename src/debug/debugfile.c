@@ -15,6 +15,8 @@ static bool open_at(const char *path, struct debug_file *out)
     if (out->fd < 0)
         return false;
     out->dwarf = dwarf_begin(out->fd, DWARF_C_READ);
+    if (out->dwarf)
+        dwarf_new_oom_handler(out->dwarf, xmalloc_failed); /* its own ends mtool with status 1 */
     Dwarf_CU *unit = NULL;
     if (out->dwarf && dwarf_get_units(out->dwarf, NULL, &unit, NULL, NULL, NULL, NULL) == 0)
         return true;

@@ -63,8 +63,9 @@ struct launch_result;
 /* ---- limits.c ---- */
 
 /* To be called at mtool's start: lifts for mtool itself the limits (ulimit) that were meant for the program, as far as
- * it may; the program is started with its own. */
-void launch_own_limits(void);
+ * it may; the program is started with its own. -1 with a message if what is left is too little for mtool's libraries,
+ * which would end it in their own ways. */
+int launch_own_limits(void);
 
 /* May it make threads, and can they then count each for itself (rewrite_options.threads)? Known from earlier runs, else
  * guessed from what it asks of its libraries; a wrong guess costs time, never a count. */

@@ -11,6 +11,8 @@
 #define THREADS_THOUGHT_OF 16       /* that have counters of their own at once; more take turns if memory is short */
 #define COUNTING_BYTES (8ull << 20) /* the runtime's control page, the counter file's head, mappings for a moment */
 
+#define LEAST_BYTES (128ull << 20) /* of address space or data: below it libraries of mtool's fail without a word */
+
 static const int widened[] = {RLIMIT_FSIZE, RLIMIT_AS, RLIMIT_DATA, RLIMIT_CPU};
 static struct {
     bool valid;
@@ -32,17 +34,29 @@ static void set(int which, struct rlimit l)
     setrlimit(which, &l);
 }
 
-void launch_own_limits(void)
+static int check_memory(int which, const char *what, const char *option)
+{
+    struct rlimit now = {.rlim_max = RLIM_INFINITY};
+    getrlimit(which, &now);
+    if (now.rlim_max >= LEAST_BYTES)
+        return 0;
+    return diag_error("the hard limit of %s, %llu KB, leaves mtool too little: give it %llu KB or more "
+                      "(ulimit -H -%s), or set the soft one only, which mtool lifts for itself",
+                      what, (unsigned long long)now.rlim_max >> 10, LEAST_BYTES >> 10, option);
+}
+
+int launch_own_limits(void)
 {
     struct sigaction ignore = {.sa_handler = SIG_IGN};
     if (before.valid)
-        return;
+        return 0;
     before.valid = true;
     sigaction(SIGXFSZ, &ignore, &before.file_size); /* a write then fails, and is reported */
     for (size_t i = 0; i < ARRAY_LEN(widened); i++) {
         getrlimit(widened[i], &before.limits[i]);
         set(widened[i], (struct rlimit){RLIM_INFINITY, RLIM_INFINITY});
     }
+    return check_memory(RLIMIT_AS, "address space", "v") < 0 || check_memory(RLIMIT_DATA, "data", "d") < 0 ? -1 : 0;
 }
 
 void limits_restore(uint64_t more_bytes)
