@@ -31,193 +31,16 @@
  *     shr address,6; imul address,address,factor; test address,mask; je taken
  *
  * so many lines further on that those which are taken have no bit of the mask. It takes one register; where a second
- * one is alive the cold part saves it (is_late).
+ * one is alive the cold part saves it (is_late). Accesses near each other, by the same registers, are to one line or
+ * two that follow each other, which is asked once, and of each of them only if one of the two is taken:
+ *
+ *     lea address,[lowest + lines]; shr; imul; test; je each; add address,factor; test address,mask; je each
+ *
  *
  * No register is taken that the operand is made of. Segment fs: its base is the word that it points to, which the ABI
  * asks for; code that runs before that is so cannot use such operands. No memory of the program is touched.
  */
-#include "rewrite/instruments/operand.h"
-#include "rewrite/instruments/references.h"
-
-enum { RED_ZONE = 128, ENTRY_BYTES = 16, RANGE_ENTRIES = 3, CALL_BYTES = 5, LEA_RSP_BYTES = 8 };
-
-/* ---- the stack: its slots are, from the stack pointer up, the flags of a range; rax and the flags; registers ---- */
-
-static unsigned slots(const struct rw_reference *r) { return r->is_range + 2u * r->saves_flags + r->saves; }
-static bool moves_stack(const struct rw_reference *r) { return slots(r) > 0; }
-static int32_t stack_bytes(unsigned slot_count) { return slot_count ? RED_ZONE + 8 * (int32_t)slot_count : 0; }
-
-static uint8_t *put_save(uint8_t *p, const struct rw_reference *r)
-{
-    unsigned slot = r->is_range;
-    p = put_move_stack(p, -(stack_bytes(slots(r)) - 8 * (int32_t)r->is_range));
-    if (r->is_range)
-        *p++ = 0x9c;      /* pushfq */
-    if (r->saves_flags) { /* lahf; seto al */
-        p = put_insn(p, STORE, X86_RAX, on_stack(slot));
-        p = rw_put_bytes(p, "\x9f\x0f\x90\xc0", 4);
-        p = put_insn(p, STORE, X86_RAX, on_stack(slot + 1));
-        p = put_insn(p, LOAD, X86_RAX, on_stack(slot));
-        slot += 2;
-    }
-    for (unsigned k = 0; k < r->saves; k++)
-        p = put_insn(p, STORE, r->saved[k], on_stack(slot++));
-    return p;
-}
-
-static uint8_t *put_restore(uint8_t *p, const struct rw_reference *r)
-{
-    unsigned slot = r->is_range;
-    if (r->saves_flags) { /* add al,0x7f; sahf */
-        p = put_insn(p, LOAD, X86_RAX, on_stack(slot + 1));
-        p = rw_put_bytes(p, "\x04\x7f\x9e", 3);
-        p = put_insn(p, LOAD, X86_RAX, on_stack(slot));
-        slot += 2;
-    }
-    for (unsigned k = 0; k < r->saves; k++)
-        p = put_insn(p, LOAD, r->saved[k], on_stack(slot++));
-    return put_move_stack(p, stack_bytes(slots(r)));
-}
-
-/* ---- a piece of code ---- */
-
-enum { ACCESSES_MAX = X86_ACCESSES_MAX, SETS_DISTANCE_MAX = 1 << 28 };
-enum { MOVES_MAX = 4 * ACCESSES_MAX };
-struct code {
-    const struct rw *w;
-    const struct rw_reference *r;
-    uint8_t *first, *p;
-    uint64_t addr;             /* of first */
-    unsigned moved[MOVES_MAX]; /* behind what moves the stack pointer for a call, down and up by turns */
-    unsigned moves;
-    bool is_late; /* in the cold part of such a reference: `entry` is saved */
-};
-
-struct labels { /* where one piece goes on in the other, from its begin */
-    unsigned taken[ACCESSES_MAX], odd[ACCESSES_MAX],
-        miss[ACCESSES_MAX];      /* cold: of an access to a set that is taken, not aligned, not to the last line */
-    unsigned full, done;         /* cold: the chunk is full; the late register comes back */
-    unsigned back[ACCESSES_MAX]; /* hot */
-};
-
-static uint64_t here(const struct code *c) { return c->addr + (uint64_t)(c->p - c->first); }
-static unsigned offset(const struct code *c) { return (unsigned)(c->p - c->first); }
-
-static void insn(struct code *c, uint32_t code, unsigned reg, struct operand m) { c->p = put_insn(c->p, code, reg, m); }
-
-static void jump_if(struct code *c, uint8_t condition, uint64_t to)
-{
-    *c->p++ = 0x0f;
-    *c->p++ = (uint8_t)(0x80 | condition);
-    c->p = rw_put32(c->p, to - (here(c) + 4));
-}
-
-static void jump(struct code *c, uint64_t to)
-{
-    rw_put_jmp(c->p, here(c), to);
-    c->p += CALL_BYTES;
-}
-
-static void call(struct code *c, uint64_t to)
-{
-    rw_put_call(c->p, here(c), to);
-    c->p += CALL_BYTES;
-}
-
-static unsigned code_slots(const struct code *c) { return slots(c->r) + c->is_late; }
-
-static void note_move(struct code *c) { c->moved[c->moves++] = offset(c); }
-
-static void move_stack(struct code *c, int32_t by)
-{
-    c->p = put_move_stack(c->p, by);
-    note_move(c);
-}
-
-/* Behind the red zone and back, where the site does not do that. */
-static void move_apart(struct code *c, int32_t by)
-{
-    if (!code_slots(c))
-        move_stack(c, by);
-}
-
-/* How far the stack pointer moves in the cold part: for a call, or for the late register. */
-static int32_t cold_move(const struct rw_reference *r)
-{
-    return r->is_late ? stack_bytes(slots(r) + 1) - stack_bytes(slots(r)) : RED_ZONE;
-}
-
-static void begin_late(struct code *c)
-{
-    if (!c->r->is_late)
-        return;
-    move_stack(c, -cold_move(c->r));
-    insn(c, STORE, c->r->entry, on_stack(0));
-    c->is_late = true;
-}
-
-/* From what stands before on nothing falls through. */
-static void leave_late(struct code *c)
-{
-    if (c->is_late)
-        note_move(c);
-    c->is_late = false;
-}
-
-static void end_late(struct code *c, struct labels *l, uint64_t back)
-{
-    if (!c->is_late)
-        return;
-    l->done = offset(c);
-    insn(c, LOAD, c->r->entry, on_stack(0));
-    move_stack(c, cold_move(c->r));
-    c->is_late = false;
-    jump(c, back);
-}
-
-static const struct rw_site *site_of(const struct code *c, unsigned k)
-{
-    return &c->w->references->sites[c->r->first + k];
-}
-
-/* ---- addresses ---- */
-
-/* In steps what is of three registers and a number. */
-static void put_segment_address(struct code *c, struct operand m)
-{
-    unsigned reg = c->r->address;
-    insn(c, LOAD, reg, (struct operand){FS, X86_REG_NONE, X86_REG_NONE, 0, 0});
-    if (m.base != X86_REG_NONE)
-        insn(c, LEA, reg, (struct operand){0, (uint8_t)reg, m.base, 1, 0});
-    insn(c, LEA, reg, (struct operand){0, (uint8_t)reg, m.index, m.scale, m.disp});
-}
-
-static bool is_number(const struct x86_access *a)
-{
-    return a->base == X86_REG_NONE && a->index == X86_REG_NONE && a->segment == X86_SEGMENT_NONE;
-}
-
-/* Of the access's byte number `plus`. */
-static void put_address(struct code *c, unsigned k, int64_t plus)
-{
-    const struct x86_access *a = &site_of(c, k)->access;
-    struct operand m = {0, a->base, a->index, a->scale, a->disp + plus};
-    unsigned reg = c->r->address;
-    if (m.base == X86_RSP)
-        m.disp += stack_bytes(code_slots(c));
-    if (a->segment == X86_SEGMENT_FS) {
-        put_segment_address(c, m);
-    } else if (!is_number(a)) {
-        insn(c, LEA, reg, m);
-    } else if (!c->r->is_rip) {
-        c->p = put_number(c->p, reg, (uint64_t)m.disp);
-    } else {
-        *c->p++ = (uint8_t)(0x48 | reg >> 3 << 2);
-        *c->p++ = LEA;
-        *c->p++ = (uint8_t)(0x05 | (reg & 7) << 3);
-        c->p = rw_put32(c->p, (uint64_t)m.disp - (here(c) + 4));
-    }
-}
+#include "rewrite/instruments/reference_piece.h"
 
 /* ---- entries ---- */
 
@@ -242,8 +65,6 @@ static void put_range(struct code *c, int64_t at)
     insn(c, LOAD, c->r->address, on_stack(0));
     insn(c, STORE, c->r->address, in_entry(c->r->entry, at + 2 * ENTRY_BYTES));
 }
-
-static bool has_sets(const struct code *c) { return c->w->opt->sets.mask != 0; }
 
 static bool is_checked(const struct code *c)
 {
@@ -297,16 +118,6 @@ static const size_t touched = offsetof(struct wire_stream, touched), written = o
 /* The runtime keeps the last lines of each place. */
 static bool keeps_several(const struct code *c) { return c->w->opt->filter_lines > 1; }
 static bool is_runtimes(const struct code *c) { return keeps_several(c) || c->w->opt->filter_threads; }
-
-static void put_shift_of(struct code *c, uint8_t reg, uint8_t by)
-{
-    *c->p++ = (uint8_t)(0x48 | reg >> 3); /* shr reg,by */
-    *c->p++ = 0xc1;
-    *c->p++ = (uint8_t)(0xe8 | (reg & 7));
-    *c->p++ = by;
-}
-
-static void put_shift(struct code *c, uint8_t by) { put_shift_of(c, c->r->address, by); }
 
 /* From a line's number to, in `entry`, its place in the tables. */
 static void put_slot(struct code *c)
@@ -384,60 +195,6 @@ static void put_mark(struct code *c, unsigned k)
         put_zero(c, written);
 }
 
-/* The number whose product with an odd one has 1 in its lower 32 bits. */
-static uint32_t inverse(uint32_t odd)
-{
-    uint32_t x = odd; /* three bits are right, then twice as many each time */
-    for (unsigned k = 0; k < 4; k++)
-        x *= 2 - odd * x;
-    return x;
-}
-
-/* How many bytes behind the lines that are taken those are whose product is 0 under the mask. */
-static int64_t sets_distance(const struct code *c, unsigned k)
-{
-    const struct rewrite_sets *sets = &c->w->opt->sets;
-    const struct x86_access *a = &site_of(c, k)->access;
-    uint32_t bits = ~0u >> __builtin_clz(sets->mask), lines = -sets->value * inverse(sets->factor) & bits;
-    int64_t bytes = (int64_t)lines << sets->shift;
-    bool is_far = c->r->is_rip || bytes > SETS_DISTANCE_MAX || (!is_number(a) && a->disp > SETS_DISTANCE_MAX);
-    return is_far ? 0 : bytes;
-}
-
-/* Whether the set of an address is taken, so many bytes behind which `address` is: the condition EQUAL. */
-static void put_set(struct code *c, int64_t distance)
-{
-    uint8_t reg = c->r->address, ext = reg >> 3, low = reg & 7;
-    const struct rewrite_sets *sets = &c->w->opt->sets;
-    put_shift(c, sets->shift);
-    if (ext)
-        *c->p++ = 0x45;
-    *c->p++ = 0x69; /* imul address,address,factor */
-    *c->p++ = (uint8_t)(0xc0 | low << 3 | low);
-    c->p = rw_put32(c->p, sets->factor);
-    if (!distance && sets->value) { /* and address,mask; cmp address,value */
-        for (unsigned k = 0; k < 2; k++) {
-            if (ext)
-                *c->p++ = 0x41;
-            *c->p++ = 0x81;
-            *c->p++ = (uint8_t)((k ? 0xf8 : 0xe0) | low);
-            c->p = rw_put32(c->p, k ? sets->value : sets->mask);
-        }
-        return;
-    }
-    if (ext)
-        *c->p++ = 0x41;
-    *c->p++ = 0xf7; /* test address,mask */
-    *c->p++ = (uint8_t)(0xc0 | low);
-    c->p = rw_put32(c->p, sets->mask);
-}
-
-static unsigned line_bytes(const struct code *c)
-{
-    const struct rewrite_options *opt = c->w->opt;
-    return 1u << (opt->filter_shift ? opt->filter_shift : opt->sets.shift);
-}
-
 /* It reaches into a second line wherever it is. */
 static bool is_long(const struct code *c, unsigned k) { return site_of(c, k)->access.bytes > line_bytes(c); }
 
@@ -449,8 +206,8 @@ static uint8_t odd_bits(const struct code *c, unsigned k)
     unsigned bits = 0, line = line_bytes(c);
     while (bits + 1 < a->bytes)
         bits = bits << 1 | 1;
-    bool is_known = is_number(a) || (a->base == X86_RSP && a->index == X86_REG_NONE && bits < 8);
-    if (is_number(a) && ((uint64_t)a->disp & (line - 1)) + a->bytes <= line)
+    bool is_known = rw_is_number(a) || (a->base == X86_RSP && a->index == X86_REG_NONE && bits < 8);
+    if (rw_is_number(a) && ((uint64_t)a->disp & (line - 1)) + a->bytes <= line)
         return 0;
     return is_known && !((uint64_t)a->disp & bits) ? 0 : (uint8_t)bits;
 }
@@ -586,9 +343,15 @@ static void put_hot(struct code *c, struct labels *l, uint64_t cold)
     uint8_t *off = asks ? put_is_on(c) : NULL, *is_passed = NULL;
     if (r->told)
         put_told(c);
-    for (unsigned k = 0; is_checked(c) && k < r->count; k++) {
-        put_check(c, k, l, cold);
-        l->back[k] = offset(c);
+    for (unsigned k = 0, n, least; is_checked(c) && k < r->count; k += n) {
+        n = one_test(c, k, &least);
+        if (n == 1) {
+            put_check(c, k, l, cold);
+            l->back[k] = offset(c);
+        } else {
+            put_one_test(c, least, cold + l->each[k]);
+            l->behind[k] = offset(c);
+        }
     }
     if (r->is_range && is_runtimes(c))
         for (unsigned k = 0; k < r->count; k++)
@@ -660,27 +423,42 @@ static void put_filter(struct code *c, unsigned k, struct labels *l, uint64_t ba
     land_if(c, is_odd);
 }
 
+/* What makes an entry of an access, from where its check comes to. */
+static void put_cold_of(struct code *c, unsigned k, struct labels *l, uint64_t to)
+{
+    uint64_t back = c->r->is_late ? c->addr + l->done[k] : to;
+    l->taken[k] = l->odd[k] = offset(c);
+    if (c->w->opt->filter_shift)
+        put_filter(c, k, l, back);
+    else
+        begin_late(c);
+    put_entries(c, k, 1);
+    jump_if(c, BELOW, back);
+    put_full(c, back);
+    end_late(c, k, l, to);
+}
+
 static void put_cold(struct code *c, struct labels *l, uint64_t hot)
 {
     const struct rw_reference *r = c->r;
-    for (unsigned k = 0; is_checked(c) && k < r->count; k++) {
-        uint64_t back = r->is_late ? c->addr + l->done : hot + l->back[k];
-        l->taken[k] = l->odd[k] = offset(c);
-        if (c->w->opt->filter_shift)
-            put_filter(c, k, l, back);
-        else
-            begin_late(c);
-        put_entries(c, k, 1);
-        jump_if(c, BELOW, back);
-        put_full(c, back);
-        end_late(c, l, hot + l->back[k]);
+    for (unsigned k = 0, n, least; is_checked(c) && k < r->count; k += n) {
+        n = one_test(c, k, &least);
+        l->each[k] = offset(c);
+        for (unsigned i = k; n > 1 && i < k + n; i++) {
+            put_check(c, i, l, c->addr);
+            l->back[i] = offset(c);
+        }
+        if (n > 1)
+            jump(c, hot + l->behind[k]);
+        for (unsigned i = k; i < k + n; i++)
+            put_cold_of(c, i, l, (n > 1 ? c->addr : hot) + l->back[i]);
     }
     l->full = offset(c);
     if (!is_checked(c))
         put_full(c, hot + l->back[0]);
 }
 
-enum { SITE_BYTES_MAX = 4096 };
+enum { SITE_BYTES_MAX = 1024 * RW_REFERENCE_ACCESSES_MAX };
 
 unsigned rw_reference_bytes(const struct rw *w, const struct rw_reference *r, bool is_cold)
 {

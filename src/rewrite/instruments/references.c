@@ -75,7 +75,7 @@ static void add_sites(struct range *out, const struct x86_detail *d, bool stores
 
 static uint16_t address_registers(const struct x86_detail *d)
 {
-    uint16_t used = FRAME_REGISTERS;
+    uint16_t used = 0;
     for (int k = 0; k < d->access_count; k++)
         used |= bit_of(d->access[k].base) | bit_of(d->access[k].index);
     return d->insn.props & X86_PROP_REP ? used | 1u << X86_RCX : used;
@@ -84,7 +84,8 @@ static uint16_t address_registers(const struct x86_detail *d)
 static void choose_registers(struct rw_reference *r, struct cfg_live live, uint16_t used)
 {
     r->saves_flags = live.flags != 0;
-    struct taken_registers two = take_registers(2, live.gpr_dead | (r->saves_flags ? 1u << X86_RAX : 0), used);
+    struct taken_registers two =
+        take_registers(2, live.gpr_dead | (r->saves_flags ? 1u << X86_RAX : 0), used | FRAME_REGISTERS);
     r->address = two.reg[0];
     r->entry = two.reg[1];
     memcpy(r->saved, two.saved, sizeof r->saved);
@@ -100,7 +101,7 @@ static void add_untold(struct range *out, const struct x86_detail *d, uint32_t i
     VEC_PUSH(&out->sites, ((struct rw_site){.addr = d->insn.addr, .flags = REWRITE_SITE_UNTOLD}));
     if (has_name(&d->insn, "prefetch"))
         return;
-    choose_registers(&r, live, FRAME_REGISTERS);
+    choose_registers(&r, live, 0);
     VEC_PUSH(&out->references, r);
 }
 
@@ -131,7 +132,81 @@ static bool has_long(const struct x86_detail *d, const struct rewrite_options *o
     return any;
 }
 
-static void add_instruction(struct range *out, const struct cfg *c, uint32_t i, struct cfg_live live,
+static bool is_checked(const struct rewrite_options *opt) { return opt->filter_shift || opt->sets.mask; }
+
+static void choose(struct rw_reference *r, struct cfg_live live, uint16_t used, const struct rewrite_options *opt)
+{
+    r->saves = 0;
+    choose_registers(r, live, used);
+    r->is_late = opt->sets.mask && !r->is_range && r->saves;
+    r->saves -= r->is_late;
+}
+
+/* ---- what is asked together ----
+ *
+ * Where some sets are taken, accesses that follow each other in a block, whose addresses are known in front of the
+ * first of them, have one site there: registers and flags are saved once, and one test does for those that are near
+ * each other (reference_code.c). Nothing else that is told lies between them, so the order is that of the program; what
+ * a handler of a signal tells that comes in between follows them, and where one of them faults the others are told too.
+ */
+
+struct run {                   /* the last reference, as far as others may join it */
+    bool is_open, is_absolute; /* is_absolute: one of its addresses is a number */
+    uint16_t used;             /* registers of its addresses */
+    uint16_t written;          /* since it began */
+    struct cfg_live live;
+};
+
+/* Instructions in line. */
+static unsigned cost(const struct rw_reference *r)
+{
+    return r->saves || r->saves_flags ? 2 + 2 * r->saves + 6 * r->saves_flags : 0;
+}
+
+static bool is_rip(const struct x86_detail *d) { return d->insn.props & X86_PROP_RIPREL; }
+
+static bool is_absolute(const struct x86_detail *d)
+{
+    bool any = false;
+    for (int k = 0; k < d->access_count && !is_rip(d); k++)
+        any |= rw_is_number(&d->access[k]);
+    return any;
+}
+
+static struct run begin_run(const struct x86_detail *d, struct cfg_live live)
+{
+    return (struct run){.is_open = true, .is_absolute = is_absolute(d), .used = address_registers(d), .live = live};
+}
+
+static bool join(struct range *out, struct run *run, const struct rw_reference *r, const struct x86_detail *d,
+                 const struct rewrite_options *opt)
+{
+    uint16_t used = address_registers(d);
+    if (!run->is_open || !opt->sets.mask || opt->samples)
+        return false;
+    struct rw_reference *last = &out->references.data[out->references.len - 1], both = *last;
+    bool is_mixed = run->is_absolute ? is_rip(d) : last->is_rip && is_absolute(d);
+    if (last->count + r->count > RW_REFERENCE_ACCESSES_MAX || is_mixed || run->written & used)
+        return false;
+    both.count += r->count;
+    both.is_rip |= r->is_rip;
+    choose(&both, run->live, run->used | used, opt);
+    if (cost(&both) > cost(last) + cost(r))
+        return false;
+    *last = both;
+    run->used |= used;
+    run->is_absolute |= is_absolute(d);
+    return true;
+}
+
+/* It has been looked at. */
+static void go_on(struct run *run, const struct x86_insn *in)
+{
+    run->written |= in->gpr_written;
+    run->is_open &= in->kind == X86_PLAIN && in->op != X86_OP_MODE && !(in->props & (X86_PROP_LOCK | X86_PROP_NOP));
+}
+
+static void add_instruction(struct range *out, struct run *run, const struct cfg *c, uint32_t i, struct cfg_live live,
                             const struct rewrite_options *opt)
 {
     struct x86_detail d;
@@ -140,26 +215,35 @@ static void add_instruction(struct range *out, const struct cfg *c, uint32_t i, 
     if (!bytes || !x86_decode_detail(bytes, cfg_len(c, i), addr, &d) || (!d.access_count && d.insn.kind != X86_SYSCALL))
         return;
     if (needs_call(&d)) {
+        run->is_open = false;
         add_call(out, &d, i, live);
         return;
     }
     if (!is_told(&d) || (opt->filter_shift && has_name(&d.insn, "prefetch"))) {
+        run->is_open = false;
         add_untold(out, &d, i, live);
         return;
     }
     struct rw_reference r = {
         .addr = addr, .insn = i, .first = (uint32_t)out->sites.len, .count = (uint8_t)d.access_count};
     r.is_range = (d.insn.props & X86_PROP_REP) != 0;
-    r.is_rip = (d.insn.props & X86_PROP_RIPREL) != 0;
-    choose_registers(&r, live, address_registers(&d));
-    bool has_several = r.count > 1 || has_long(&d, opt), is_checked = (opt->filter_shift || opt->sets.mask);
-    if (is_checked && has_several && !r.saves) /* calls in the cold part, of which each must find the stack moved */
-        r.saved[r.saves++] = r.entry;
-    r.is_late = opt->sets.mask && !has_several && !r.is_range && r.saves;
-    r.saves -= r.is_late;
+    r.is_rip = is_rip(&d);
+    uint16_t used = address_registers(&d);
+    bool is_alone = !is_checked(opt) || r.is_range || has_long(&d, opt) || r.count > RW_REFERENCE_ACCESSES_MAX / 2;
+    if (is_checked(opt) && has_long(&d, opt)) {
+        choose_registers(&r, live, used);
+        if (!r.saves) /* calls in the cold part, which must find the stack moved */
+            r.saved[r.saves++] = r.entry;
+    } else {
+        choose(&r, live, used, opt);
+    }
+    if (is_alone || !join(out, run, &r, &d, opt)) {
+        VEC_PUSH(&out->references, r);
+        *run = begin_run(&d, live);
+        run->is_open = !is_alone;
+    }
     add_sites(out, &d, false);
     add_sites(out, &d, true);
-    VEC_PUSH(&out->references, r);
 }
 
 /* References of the block that are told one by one, or as one range; as the join counts them (prof/spied). */
@@ -185,13 +269,15 @@ static void find_in_func(struct range *out, const struct rw *w, uint32_t f, stru
     cfg_for_each_block(&c->funcs.data[f], b) {
         const struct cfg_block *blk = &c->blocks.data[b];
         size_t references = out->references.len, sites = out->sites.len;
+        struct run run = {.is_open = false};
         cfg_live_inside(l, b, live, CFG_BLOCK_INSNS_MAX);
         if (w->second)
             w->second[b] = live[0].flags ? RW_SECOND_FLAGS : 0;
         cfg_for_each_insn(blk, i) {
             const struct x86_insn *in = cfg_shape(c, i);
             if (in->loads || in->stores || in->kind == X86_SYSCALL)
-                add_instruction(out, c, i, live[i - blk->insn_first], w->opt);
+                add_instruction(out, &run, c, i, live[i - blk->insn_first], w->opt);
+            go_on(&run, in);
         }
         if (w->opt->samples)
             count_block(out, b, references, sites);

@@ -24,7 +24,14 @@ struct rw_site { /* an access of an instruction; its number is its place among a
     struct x86_access access;
     uint16_t flags; /* enum rewrite_site_flag */
 };
-struct rw_reference {        /* an instruction whose accesses are told */
+/* Its address hangs on no register. */
+static inline bool rw_is_number(const struct x86_access *a)
+{
+    return a->base == X86_REG_NONE && a->index == X86_REG_NONE && a->segment == X86_SEGMENT_NONE;
+}
+
+enum { RW_REFERENCE_ACCESSES_MAX = 8 };
+struct rw_reference {        /* an instruction whose accesses are told, and those behind it that are told with them */
     uint64_t addr;           /* in the original */
     uint32_t insn, first;    /* first: of its sites */
     uint32_t hot, cold;      /* describe: offsets in its function's copy of what stands before it, and far behind */
