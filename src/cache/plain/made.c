@@ -57,18 +57,30 @@ static struct plain_bank *bank_new(const struct cache *c, const struct plain *p,
     return b;
 }
 
+/* Of the window before, else a new one. */
+static struct plain_bank *take_bank(const struct cache *c, struct plain *p, unsigned spare, unsigned levels)
+{
+    struct plain_bank *b = p->spares[spare];
+    p->spares[spare] = NULL;
+    return b ? b : bank_new(c, p, levels);
+}
+
+static void add_home(const struct cache *c, struct plain *p, unsigned thread)
+{
+    p->home = p->banks[thread] = take_bank(c, p, p->last_home, p->level_count);
+    p->thread = thread;
+    p->has_begun = true;
+    plain_make_room(p, p->home, 0);
+}
+
 void plain_add_bank(const struct cache *c, struct plain *p, unsigned thread)
 {
-    struct plain_bank *b =
-        !p->has_begun && p->spare ? p->spare : bank_new(c, p, p->has_begun ? p->own : p->level_count);
-    p->banks[thread] = b;
-    if (!p->has_begun) {
-        p->spare = NULL;
-        p->home = b;
-        p->thread = thread;
-        p->has_begun = true;
-    }
-    plain_make_room(p, b, 0);
+    if (!p->has_begun)
+        add_home(c, p, c->coherence && p->spares[p->last_home] ? p->last_home : thread);
+    if (p->banks[thread])
+        return;
+    p->banks[thread] = take_bank(c, p, thread, p->own);
+    plain_make_room(p, p->banks[thread], 0);
 }
 
 /* ---- made ---- */
@@ -119,8 +131,7 @@ void plain_free(struct plain *p)
     if (!p)
         return;
     for (unsigned thread = 0; thread < CACHE_THREADS_MAX; thread++)
-        bank_free(p->banks[thread]);
-    bank_free(p->spare);
+        bank_free(p->banks[thread]), bank_free(p->spares[thread]);
     stack_fini(&p->stack);
     numbers_fini(&p->numbers);
     free(p);
@@ -137,20 +148,30 @@ static void empty_level(struct plain_level *l)
     begin_level(l, true);
 }
 
-/* The bank of all levels is kept, for its memory. */
-static void empty_banks(struct plain *p)
+/* Of memory that takes only the pages used. */
+static void clear_sparse(char *p, size_t bytes)
 {
-    struct plain_bank *home = p->home;
-    for (unsigned thread = 0; thread < CACHE_THREADS_MAX; thread++) {
-        if (p->banks[thread] != home)
-            bank_free(p->banks[thread]);
-        p->banks[thread] = NULL;
+    static const char zeros[PLAIN_SPARSE_BYTES];
+    for (size_t at = 0, part; at < bytes; at += part) {
+        part = min_u64(bytes - at, sizeof zeros);
+        if (memcmp(p + at, zeros, part) != 0)
+            memset(p + at, 0, part);
     }
-    memset(home->of, 0, min_u64(home->cap, p->numbers.count) * sizeof *home->of);
+}
+
+/* Banks are kept, for their memory. */
+static void empty_bank(struct plain *p, unsigned thread)
+{
+    struct plain_bank *b = p->banks[thread];
+    clear_sparse((char *)b->of, min_u64(b->cap, p->numbers.count) * sizeof *b->of);
     for (unsigned i = 0; i < p->level_count; i++)
-        empty_level(&home->levels[i]);
-    p->spare = home;
-    p->home = NULL;
+        if (b->levels[i].used)
+            empty_level(&b->levels[i]);
+    if (b == p->home)
+        p->last_home = thread;
+    bank_free(p->spares[thread]);
+    p->spares[thread] = b;
+    p->banks[thread] = NULL;
 }
 
 void plain_begin_window(const struct cache *c, struct plain *p)
@@ -159,7 +180,10 @@ void plain_begin_window(const struct cache *c, struct plain *p)
     p->in_window = true;
     if (!p->has_begun)
         return;
-    empty_banks(p);
+    for (unsigned thread = 0; thread < CACHE_THREADS_MAX; thread++)
+        if (p->banks[thread])
+            empty_bank(p, thread);
+    p->home = NULL;
     numbers_empty(&p->numbers);
     stack_fini(&p->stack);
     stack_init(&p->stack, &room, 1);

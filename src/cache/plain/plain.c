@@ -8,7 +8,6 @@
 #include <stdlib.h>
 
 enum { LINES_FIRST = 1 << 10, AHEAD = 16, PART = 2048, FAR_SHARE = 24, HOST_LINE = 64 };
-enum { SPARSE_BYTES = 4096 };
 /* Of what is run with: functions that are told `how` are made once for each. */
 enum { SEVERAL = 1, IN_WINDOW = 2 }; /* threads; cache_window_begin */
 #define INLINED __attribute__((always_inline)) static inline
@@ -268,10 +267,10 @@ static void place_stacks(struct plain *p, struct plain_bank *b)
 /* Bytes of which most may be zeros, in memory that takes only the pages used. */
 static void copy_sparse(char *to, const char *from, size_t bytes)
 {
-    static const char zeros[SPARSE_BYTES];
-    for (size_t at = 0; at < bytes; at += SPARSE_BYTES)
-        if (memcmp(from + at, zeros, SPARSE_BYTES) != 0)
-            memcpy(to + at, from + at, SPARSE_BYTES);
+    static const char zeros[PLAIN_SPARSE_BYTES];
+    for (size_t at = 0; at < bytes; at += sizeof zeros)
+        if (memcmp(from + at, zeros, sizeof zeros) != 0)
+            memcpy(to + at, from + at, sizeof zeros);
 }
 
 static void grow(const struct plain *p, struct plain_bank *b, uint32_t number)

@@ -25,7 +25,7 @@
 #include "cache/curve.h"
 #include "cache/hierarchy.h"
 
-enum { PLAIN_LEVELS_MAX = 3, PLAIN_WAYS_MAX = 32, PLAIN_WAY_BITS = 5 };
+enum { PLAIN_LEVELS_MAX = 3, PLAIN_WAYS_MAX = 32, PLAIN_WAY_BITS = 5, PLAIN_SPARSE_BYTES = 4096 };
 enum { PLAIN_LINES_MAX = 1 << 23 }; /* of a level: all its ways are there from the first reference on */
 /* Times of uses; where a level begins with a window; of a window the levels are handed over some time before the end
  * (more lines than the references have that plain_run takes at a time), for its times tell ages. */
@@ -65,11 +65,12 @@ struct plain_bank {                              /* of a thread */
 };
 
 struct plain {
-    unsigned at[PLAIN_LEVELS_MAX];               /* levels that data reach, among the cache's */
-    unsigned level_count, own;                   /* own: those that each thread has for itself, the first ones */
-    struct plain_bank *banks[CACHE_THREADS_MAX]; /* by thread; NULL: it was not seen */
-    struct plain_bank *home;                     /* where shared levels are */
-    struct plain_bank *spare;                    /* of all levels, empty: the next home; NULL: none */
+    unsigned at[PLAIN_LEVELS_MAX];                /* levels that data reach, among the cache's */
+    unsigned level_count, own;                    /* own: those that each thread has for itself, the first ones */
+    struct plain_bank *banks[CACHE_THREADS_MAX];  /* by thread; NULL: it was not seen */
+    struct plain_bank *home;                      /* where shared levels are */
+    struct plain_bank *spares[CACHE_THREADS_MAX]; /* of the window before, empty; NULL: none */
+    unsigned last_home;                           /* whose, that of `home` among them */
     unsigned most, votes, enough; /* the thread that most parts of the stream begin with; votes for it; to move there */
     struct numbers numbers;
     struct stack stack;                      /* as long as there is one thread */
@@ -94,7 +95,8 @@ bool plain_carry(struct plain *p, const struct cache *c, struct cache_curve *k);
 /* Returns how many of them are plain. */
 size_t plain_run(struct cache *c, struct plain *p, const struct cache_ref *refs, size_t count);
 void plain_make_room(struct plain *p, struct plain_bank *b, uint32_t number); /* for lines up to that */
-/* A bank for the thread, of the first one with all levels. */
+/* A bank for the thread, of the first one with all levels. Of windows of several threads the first one is for who made
+ * most of the references in the window before, whoever comes. */
 void plain_add_bank(const struct cache *c, struct plain *p, unsigned thread);
 /* As if nothing had come. There must be no curve. */
 void plain_begin_window(const struct cache *c, struct plain *p);

@@ -59,8 +59,9 @@ static void move_home(struct plain *p, struct plain_bank *to)
 {
     struct plain_bank *from = p->home;
     p->home = to;
-    plain_make_room(p, to, (uint32_t)max_u64(from->cap, to->cap) - 1);
-    for (uint32_t x = 0; x < from->cap; x++)
+    uint32_t count = (uint32_t)min_u64(from->cap, p->numbers.count);
+    plain_make_room(p, to, count - 1);
+    for (uint32_t x = 0; x < count; x++)
         move_line(&to->of[x], &from->of[x], p->own, p->level_count);
     for (unsigned at = p->own; at < p->level_count; at++) {
         to->levels[at] = from->levels[at];
