@@ -47,7 +47,7 @@ struct coherence {
     unsigned shift, piece_shift; /* of an address, to its block; of a byte in it, to its bit */
     int outer;                   /* the nearest level of data that is not coherent */
     struct arena *arena;
-    struct map stretches; /* -> struct stretch *, as a number */
+    struct map stretches;         /* -> struct stretch *, as a number */
     VEC(struct stretch *) used;   /* that were looked for since all caches were empty */
     struct recent recent[RECENT]; /* by the low bits of their numbers */
     VEC(struct block) blocks;
