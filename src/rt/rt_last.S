@@ -606,18 +606,23 @@ rt_forget_lines:
     STATE 16
     push rsi
     STATE 24
-    mov esi, 63
-1:  call tell_order
+    mov esi, 8 * 2 * 64 /* sites keep the last line of each place alone: TOUCHED, WRITTEN */
+    cmp byte ptr [rip + rt_config + CONFIG_LAST], 1
+    ja 1f
+    test dword ptr [rip + rt_config + CONFIG_FLAGS], CONFIG_LINES
+    jz 3f
+1:  mov esi, 63
+2:  call tell_order
     dec esi
-    jns 1b
-    xor eax, eax
+    jns 2b
     mov esi, 8 * TABLE_WORDS
-2:  mov gs:[STREAM + TOUCHED - 8 + rsi], rax
+3:  xor eax, eax
+4:  mov gs:[STREAM + TOUCHED - 8 + rsi], rax
     mov gs:[STREAM + TOUCHED - 16 + rsi], rax
     mov gs:[STREAM + TOUCHED - 24 + rsi], rax
     mov gs:[STREAM + TOUCHED - 32 + rsi], rax
     sub esi, 32
-    jnz 2b
+    jnz 4b
     pop rsi
     STATE 16
     pop rcx

@@ -27,8 +27,11 @@
  *
  * Where some sets are taken alone (rewrite_sets), that is asked first, and the filter only of what goes to these:
  *
- *     lea address,[operand]; test address,size-1; jne odd
- *     shr address,6; imul entry,address,factor; and entry,mask; cmp entry,value; je taken
+ *     lea address,[operand + lines]; test address,size-1; jne odd
+ *     shr address,6; imul address,address,factor; test address,mask; je taken
+ *
+ * so many lines further on that those which are taken have no bit of the mask. It takes one register; where a second
+ * one is alive the cold part saves it (is_late).
  *
  * No register is taken that the operand is made of. Segment fs: its base is the word that it points to, which the ABI
  * asks for; code that runs before that is so cannot use such operands. No memory of the program is touched.
@@ -78,7 +81,7 @@ static uint8_t *put_restore(uint8_t *p, const struct rw_reference *r)
 
 /* ---- a piece of code ---- */
 
-enum { ACCESSES_MAX = X86_ACCESSES_MAX };
+enum { ACCESSES_MAX = X86_ACCESSES_MAX, SETS_DISTANCE_MAX = 1 << 28 };
 enum { MOVES_MAX = 4 * ACCESSES_MAX };
 struct code {
     const struct rw *w;
@@ -87,12 +90,13 @@ struct code {
     uint64_t addr;             /* of first */
     unsigned moved[MOVES_MAX]; /* behind what moves the stack pointer for a call, down and up by turns */
     unsigned moves;
+    bool is_late; /* in the cold part of such a reference: `entry` is saved */
 };
 
 struct labels { /* where one piece goes on in the other, from its begin */
     unsigned taken[ACCESSES_MAX], odd[ACCESSES_MAX],
         miss[ACCESSES_MAX];      /* cold: of an access to a set that is taken, not aligned, not to the last line */
-    unsigned full;               /* cold: the chunk is full */
+    unsigned full, done;         /* cold: the chunk is full; the late register comes back */
     unsigned back[ACCESSES_MAX]; /* hot */
 };
 
@@ -120,13 +124,55 @@ static void call(struct code *c, uint64_t to)
     c->p += CALL_BYTES;
 }
 
+static unsigned code_slots(const struct code *c) { return slots(c->r) + c->is_late; }
+
+static void note_move(struct code *c) { c->moved[c->moves++] = offset(c); }
+
+static void move_stack(struct code *c, int32_t by)
+{
+    c->p = put_move_stack(c->p, by);
+    note_move(c);
+}
+
 /* Behind the red zone and back, where the site does not do that. */
 static void move_apart(struct code *c, int32_t by)
 {
-    if (moves_stack(c->r))
+    if (!code_slots(c))
+        move_stack(c, by);
+}
+
+/* How far the stack pointer moves in the cold part: for a call, or for the late register. */
+static int32_t cold_move(const struct rw_reference *r)
+{
+    return r->is_late ? stack_bytes(slots(r) + 1) - stack_bytes(slots(r)) : RED_ZONE;
+}
+
+static void begin_late(struct code *c)
+{
+    if (!c->r->is_late)
         return;
-    c->p = put_move_stack(c->p, by);
-    c->moved[c->moves++] = offset(c);
+    move_stack(c, -cold_move(c->r));
+    insn(c, STORE, c->r->entry, on_stack(0));
+    c->is_late = true;
+}
+
+/* From what stands before on nothing falls through. */
+static void leave_late(struct code *c)
+{
+    if (c->is_late)
+        note_move(c);
+    c->is_late = false;
+}
+
+static void end_late(struct code *c, struct labels *l, uint64_t back)
+{
+    if (!c->is_late)
+        return;
+    l->done = offset(c);
+    insn(c, LOAD, c->r->entry, on_stack(0));
+    move_stack(c, cold_move(c->r));
+    c->is_late = false;
+    jump(c, back);
 }
 
 static const struct rw_site *site_of(const struct code *c, unsigned k)
@@ -152,13 +198,13 @@ static bool is_number(const struct x86_access *a)
 }
 
 /* Of the access's byte number `plus`. */
-static void put_address(struct code *c, unsigned k, unsigned plus)
+static void put_address(struct code *c, unsigned k, int64_t plus)
 {
     const struct x86_access *a = &site_of(c, k)->access;
     struct operand m = {0, a->base, a->index, a->scale, a->disp + plus};
     unsigned reg = c->r->address;
     if (m.base == X86_RSP)
-        m.disp += stack_bytes(slots(c->r));
+        m.disp += stack_bytes(code_slots(c));
     if (a->segment == X86_SEGMENT_FS) {
         put_segment_address(c, m);
     } else if (!is_number(a)) {
@@ -338,22 +384,52 @@ static void put_mark(struct code *c, unsigned k)
         put_zero(c, written);
 }
 
-/* From an address to whether its set is taken: the condition EQUAL. */
-static void put_set(struct code *c)
+/* The number whose product with an odd one has 1 in its lower 32 bits. */
+static uint32_t inverse(uint32_t odd)
 {
-    const struct rw_reference *r = c->r;
+    uint32_t x = odd; /* three bits are right, then twice as many each time */
+    for (unsigned k = 0; k < 4; k++)
+        x *= 2 - odd * x;
+    return x;
+}
+
+/* How many bytes behind the lines that are taken those are whose product is 0 under the mask. */
+static int64_t sets_distance(const struct code *c, unsigned k)
+{
+    const struct rewrite_sets *sets = &c->w->opt->sets;
+    const struct x86_access *a = &site_of(c, k)->access;
+    uint32_t bits = ~0u >> __builtin_clz(sets->mask), lines = -sets->value * inverse(sets->factor) & bits;
+    int64_t bytes = (int64_t)lines << sets->shift;
+    bool is_far = c->r->is_rip || bytes > SETS_DISTANCE_MAX || (!is_number(a) && a->disp > SETS_DISTANCE_MAX);
+    return is_far ? 0 : bytes;
+}
+
+/* Whether the set of an address is taken, so many bytes behind which `address` is: the condition EQUAL. */
+static void put_set(struct code *c, int64_t distance)
+{
+    uint8_t reg = c->r->address, ext = reg >> 3, low = reg & 7;
     const struct rewrite_sets *sets = &c->w->opt->sets;
     put_shift(c, sets->shift);
-    *c->p++ = (uint8_t)(0x48 | r->entry >> 3 << 2 | r->address >> 3); /* imul entry,address,factor */
-    *c->p++ = 0x69;
-    *c->p++ = (uint8_t)(0xc0 | (r->entry & 7) << 3 | (r->address & 7));
+    if (ext)
+        *c->p++ = 0x45;
+    *c->p++ = 0x69; /* imul address,address,factor */
+    *c->p++ = (uint8_t)(0xc0 | low << 3 | low);
     c->p = rw_put32(c->p, sets->factor);
-    for (unsigned k = 0; k < 2; k++) { /* and entry,mask; cmp entry,value */
-        *c->p++ = (uint8_t)(0x48 | r->entry >> 3);
-        *c->p++ = 0x81;
-        *c->p++ = (uint8_t)((k ? 0xf8 : 0xe0) | (r->entry & 7));
-        c->p = rw_put32(c->p, k ? sets->value : sets->mask);
+    if (!distance && sets->value) { /* and address,mask; cmp address,value */
+        for (unsigned k = 0; k < 2; k++) {
+            if (ext)
+                *c->p++ = 0x41;
+            *c->p++ = 0x81;
+            *c->p++ = (uint8_t)((k ? 0xf8 : 0xe0) | low);
+            c->p = rw_put32(c->p, k ? sets->value : sets->mask);
+        }
+        return;
     }
+    if (ext)
+        *c->p++ = 0x41;
+    *c->p++ = 0xf7; /* test address,mask */
+    *c->p++ = (uint8_t)(0xc0 | low);
+    c->p = rw_put32(c->p, sets->mask);
 }
 
 static unsigned line_bytes(const struct code *c)
@@ -394,7 +470,8 @@ static void put_check(struct code *c, unsigned k, const struct labels *l, uint64
         jump(c, cold + l->odd[k]);
         return;
     }
-    put_address(c, k, 0);
+    int64_t distance = has_sets(c) ? sets_distance(c, k) : 0;
+    put_address(c, k, distance);
     if (bits) { /* test address,bits */
         *c->p++ = (uint8_t)(0x40 | r->address >> 3);
         *c->p++ = 0xf6;
@@ -403,7 +480,7 @@ static void put_check(struct code *c, unsigned k, const struct labels *l, uint64
         jump_if(c, NOT_EQUAL, cold + l->odd[k]);
     }
     if (has_sets(c)) {
-        put_set(c);
+        put_set(c, distance);
         jump_if(c, EQUAL, cold + l->taken[k]);
         return;
     }
@@ -442,6 +519,9 @@ static uint8_t *put_odd(struct code *c, unsigned k, uint64_t back)
     const struct rw_reference *r = c->r;
     const struct x86_access *a = &site_of(c, k)->access;
     uint8_t shift = c->w->opt->filter_shift;
+    int64_t distance = has_sets(c) ? sets_distance(c, k) : 0;
+    if (distance)
+        put_address(c, k, 0);
     insn(c, LEA, r->entry, (struct operand){0, r->address, X86_REG_NONE, 1, a->bytes - 1});
     put_shift_of(c, r->entry, shift);
     put_shift_of(c, r->address, shift);
@@ -450,8 +530,8 @@ static uint8_t *put_odd(struct code *c, unsigned k, uint64_t back)
     *c->p++ = (uint8_t)(0xc0 | (r->entry & 7) << 3 | (r->address & 7));
     uint8_t *has_two = put_forward(c, NOT_EQUAL), *is_one;
     if (has_sets(c)) {
-        put_address(c, k, 0);
-        put_set(c);
+        put_address(c, k, distance);
+        put_set(c, distance);
         jump_if(c, NOT_EQUAL, back);
         put_address(c, k, 0);
         put_shift(c, shift);
@@ -550,16 +630,21 @@ static void land_if(const struct code *c, uint8_t *distance)
 static void put_filter(struct code *c, unsigned k, struct labels *l, uint64_t back)
 {
     uint8_t *is_one = NULL, *is_taken = NULL, *is_odd = NULL;
+    bool has_odd = is_long(c, k) || odd_bits(c, k);
     l->taken[k] = offset(c);
     if (has_sets(c)) {
+        begin_late(c);
         put_taken(c, k, back);
         is_taken = put_forward_always(c);
+        if (has_odd)
+            leave_late(c);
     }
     l->odd[k] = offset(c);
     if (is_long(c, k)) {
         put_long(c, k);
         is_odd = put_forward_always(c);
-    } else if (odd_bits(c, k)) {
+    } else if (has_odd) {
+        begin_late(c);
         is_one = put_odd(c, k, back);
         is_odd = put_forward_always(c);
     }
@@ -579,12 +664,16 @@ static void put_cold(struct code *c, struct labels *l, uint64_t hot)
 {
     const struct rw_reference *r = c->r;
     for (unsigned k = 0; is_checked(c) && k < r->count; k++) {
+        uint64_t back = r->is_late ? c->addr + l->done : hot + l->back[k];
         l->taken[k] = l->odd[k] = offset(c);
         if (c->w->opt->filter_shift)
-            put_filter(c, k, l, hot + l->back[k]);
+            put_filter(c, k, l, back);
+        else
+            begin_late(c);
         put_entries(c, k, 1);
-        jump_if(c, BELOW, hot + l->back[k]);
-        put_full(c, hot + l->back[k]);
+        jump_if(c, BELOW, back);
+        put_full(c, back);
+        end_late(c, l, hot + l->back[k]);
     }
     l->full = offset(c);
     if (!is_checked(c))
@@ -610,7 +699,9 @@ void rw_put_reference(const struct rw *w, const struct rw_fragment *f, uint8_t *
                 c = {.w = w, .r = r, .first = at, .p = at, .addr = addr};
     struct labels l = {.full = 0};
     if (f->how & RW_REFERENCE_COLD) {
+        struct code dry = {.w = w, .r = r, .first = code, .p = code};
         put_hot(&other, &l, 0);
+        put_cold(&dry, &l, 0); /* its own labels */
         put_cold(&c, &l, rw_reference_address(w, r, r->hot));
     } else {
         put_cold(&other, &l, 0);
@@ -634,26 +725,25 @@ uint8_t rw_reference_how(const struct rw_reference *r, bool is_cold)
     return (uint8_t)(slots(r) | (r->is_range ? RW_REFERENCE_RANGE : 0) | (is_cold ? RW_REFERENCE_COLD : 0));
 }
 
-/* Where the cold part moves the stack pointer for calls alone. */
+/* Where the cold part moves the stack pointer itself, if it does. */
 static void cold_frames(const struct rw *w, const struct rw_fragment *f, struct rw_frames *out)
 {
     uint8_t code[SITE_BYTES_MAX];
     struct code c = {.w = w, .r = &w->references->data[f->id], .first = code, .p = code};
     struct labels l = {.full = 0};
+    uint32_t pushed = (uint32_t)stack_bytes(slots(c.r)), down = pushed + (uint32_t)cold_move(c.r);
     put_cold(&c, &l, 0);
+    if (pushed)
+        rw_frame(out, f->off, pushed);
     for (unsigned i = 0; i < c.moves; i++)
-        rw_frame(out, f->off + c.moved[i], i % 2 ? 0 : RED_ZONE);
+        rw_frame(out, f->off + c.moved[i], i % 2 ? pushed : down);
 }
 
 void rw_reference_frames(const struct rw *w, const struct rw_fragment *f, struct rw_frames *out)
 {
     uint32_t pushed = (uint32_t)stack_bytes(f->how & RW_REFERENCE_SLOTS);
-    if (f->how & RW_REFERENCE_COLD && !pushed) {
-        cold_frames(w, f, out);
-        return;
-    }
     if (f->how & RW_REFERENCE_COLD) {
-        rw_frame(out, f->off, pushed);
+        cold_frames(w, f, out);
         return;
     }
     if (!pushed)

@@ -85,8 +85,8 @@ static void choose_registers(struct rw_reference *r, struct cfg_live live, uint1
 {
     r->saves_flags = live.flags != 0;
     struct taken_registers two = take_registers(2, live.gpr_dead | (r->saves_flags ? 1u << X86_RAX : 0), used);
-    r->entry = two.reg[0];
-    r->address = two.reg[1];
+    r->address = two.reg[0];
+    r->entry = two.reg[1];
     memcpy(r->saved, two.saved, sizeof r->saved);
     r->saves = two.saves;
 }
@@ -152,9 +152,11 @@ static void add_instruction(struct range *out, const struct cfg *c, uint32_t i, 
     r.is_range = (d.insn.props & X86_PROP_REP) != 0;
     r.is_rip = (d.insn.props & X86_PROP_RIPREL) != 0;
     choose_registers(&r, live, address_registers(&d));
-    if ((opt->filter_shift || opt->sets.mask) && (r.count > 1 || has_long(&d, opt)) &&
-        !r.saves) /* several calls in the cold part, of which each must find the stack moved */
+    bool has_several = r.count > 1 || has_long(&d, opt), is_checked = (opt->filter_shift || opt->sets.mask);
+    if (is_checked && has_several && !r.saves) /* calls in the cold part, of which each must find the stack moved */
         r.saved[r.saves++] = r.entry;
+    r.is_late = opt->sets.mask && !has_several && !r.is_range && r.saves;
+    r.saves -= r.is_late;
     add_sites(out, &d, false);
     add_sites(out, &d, true);
     VEC_PUSH(&out->references, r);

@@ -34,6 +34,7 @@ struct rw_reference {        /* an instruction whose accesses are told */
     uint32_t block, counter; /* of such: how often the block was executed in samples */
     uint8_t entry, address;  /* registers */
     uint8_t saved[2], saves; /* those of the two that are alive, and how many */
+    bool is_late;            /* with sets: `entry` is alive, which the cold part alone needs, and saves */
     bool saves_flags;        /* they are alive */
     bool is_range;           /* a string instruction that repeats */
     bool is_untold;          /* only that it was executed; count 0 */
