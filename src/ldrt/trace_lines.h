@@ -20,7 +20,7 @@ struct state { /* of a thread; inserted code knows what stands before `chunk` */
     uint64_t put, limit; /* limit 0: there is no chunk */
     uint64_t counts, mask;
     struct wire_trace_kept *kept; /* if it has counts */
-    uint64_t number;              /* of its counts, and 1; 0: it has none */
+    uint64_t rests;               /* for so many more lines none are kept */
     uint64_t forgets;             /* lines were touched that are not kept: none is known any more */
     struct wire_trace_slot slots[WIRE_TRACE_SLOTS];
     uint64_t chunk;
@@ -28,10 +28,9 @@ struct state { /* of a thread; inserted code knows what stands before `chunk` */
     const struct state *self; /* NULL: it was wiped */
     uint64_t is_busy;         /* it begins a segment */
     uint32_t thread, module;
-    struct state *next; /* of all that were made */
-    /* Whether it is worth while to keep lines: of so many since the clock was `since`, so many were told; for so many
-     * more lines, none are kept. */
-    uint64_t since, told, rests;
+    struct state *next;   /* of all that were made */
+    uint64_t since, told; /* whether it is worth while to keep lines: so many were told since the clock was `since` */
+    uint64_t number;      /* of its counts, and 1; 0: it has none */
 };
 _Static_assert(offsetof(struct state, put) == WIRE_TRACE_STATE_PUT &&
                    offsetof(struct state, limit) == WIRE_TRACE_STATE_LIMIT &&
@@ -39,6 +38,10 @@ _Static_assert(offsetof(struct state, put) == WIRE_TRACE_STATE_PUT &&
                    offsetof(struct state, mask) == WIRE_TRACE_STATE_MASK &&
                    offsetof(struct state, slots) == WIRE_TRACE_STATE_SLOTS,
                "as inserted code has it");
+_Static_assert(offsetof(struct state, rests) == 48 && WIRE_TRACE_STATE_MASK == 32 && WIRE_TRACE_STATE_SLOTS == 64 &&
+                   offsetof(struct wire_trace_slot, written) == 8 && WIRE_TRACE_LINE_SHIFT - WIRE_TRACE_SLOT_SHIFT == 2,
+               "as the code below has it");
+_Static_assert(offsetof(struct kept_arguments, line) == 16, "likewise");
 _Static_assert(sizeof(struct state) <= WIRE_TRACE_PAGE, "the page behind it is nobody's");
 
 static volatile struct wire_trace *all;
@@ -94,7 +97,45 @@ __asm__(".text\n"
         ".cfi_endproc\n"
         ".size \\name,.-\\name\n"
         ".endm\n"
-        "kept mtool_trace_line mtool_tool_reach_line\n"
+        /* While no lines are kept all is told, and the line is the last one of its place: as mark_line has it. */
+        ".globl mtool_trace_line\n"
+        ".hidden mtool_trace_line\n"
+        ".type mtool_trace_line,@function\n"
+        ".balign 32\n"
+        "mtool_trace_line:\n"
+        ".cfi_startproc\n"
+        "pushq %rax\n.cfi_adjust_cfa_offset 8\n"
+        "movq mtool_trace_state@gottpoff(%rip),%rax\n"
+        "movq %fs:(%rax),%rax\n"
+        "cmpq $0,48(%rax)\n"
+        ".cfi_remember_state\n"
+        "je 1f\n"
+        "decq 48(%rax)\n"
+        "pushq %rcx\n.cfi_adjust_cfa_offset 8\n"
+        "pushq %rdx\n.cfi_adjust_cfa_offset 8\n"
+        "movq $1,32(%rsp)\n"
+        "movq 48(%rsp),%rcx\n"
+        "movq %rcx,%rdx\n"
+        "shrq $2,%rdx\n"
+        "andq 32(%rax),%rdx\n"
+        "addq %rax,%rdx\n"
+        "movq $-1,72(%rdx)\n"
+        "btrq $0,%rcx\n"
+        "movq %rcx,64(%rdx)\n"
+        "jnc 2f\n"
+        "movq %rcx,72(%rdx)\n"
+        "2:\n"
+        "popq %rdx\n.cfi_adjust_cfa_offset -8\n"
+        "popq %rcx\n.cfi_adjust_cfa_offset -8\n"
+        "popq %rax\n.cfi_adjust_cfa_offset -8\n"
+        "ret\n"
+        "1:\n"
+        ".cfi_restore_state\n"
+        "popq %rax\n.cfi_adjust_cfa_offset -8\n"
+        "jmp mtool_tool_line\n"
+        ".cfi_endproc\n"
+        ".size mtool_trace_line,.-mtool_trace_line\n"
+        "kept mtool_tool_line mtool_tool_reach_line\n"
         "kept mtool_trace_range mtool_tool_reach_range\n"
         ".purgem kept\n");
 
@@ -158,12 +199,6 @@ void reach_line(struct kept_arguments *args)
     uint64_t line = args->line;
     unsigned place = place_of(s, line);
     struct wire_trace_kept *k = s->kept;
-    if (s->rests) {
-        s->rests--;
-        args->is_told = 1;
-        mark_line(&s->slots[place], line & ~(uint64_t)1, line & 1);
-        return;
-    }
     struct wire_trace_place *p = &k->places[place];
     unsigned at = kept_find(p, line);
     if (__builtin_expect(p->generation != k->generation, 0))
