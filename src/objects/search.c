@@ -42,17 +42,17 @@ void select_consider_all_marked(struct selection *s)
 
 /* ---- one procedure ---- */
 
-static bool takes_time(const struct selection *s, uint64_t samples)
+static bool takes_time(const struct selection *s, const struct tally *t)
 {
-    return samples && (double)samples >= s->samples_worth;
+    return (t->samples && (double)t->samples >= s->samples_worth) || (t->cycles > 0 && t->cycles >= s->cycles_worth);
 }
 
 static bool is_candidate(const struct selection *s, const struct join_module *m, uint32_t loop)
 {
     const struct join_loop *l = &s->j->loops[m->loop_base + loop];
     bool is_asked = l->object != ID_NONE && s->requested[l->object];
-    return l->iterations && (is_asked || takes_time(s, l->incl.samples) ||
-                             (double)l->incl.memory_ops >= MIN_SHARE * (double)s->j->memory_ops);
+    return l->iterations &&
+           (is_asked || takes_time(s, &l->incl) || (double)l->incl.memory_ops >= MIN_SHARE * (double)s->j->memory_ops);
 }
 
 static void order_loops(const struct selection *s, struct procedure_search *p)
@@ -234,7 +234,7 @@ void select_search_first(struct selection *s, const struct ranks *all)
         const struct ranked *r = &all->v.data[i];
         struct join_module *m = &s->j->modules[r->module];
         if (up_to < FIRST_SHARE * (double)s->j->memory_ops ||
-            takes_time(s, s->j->funcs[m->func_base + r->func].incl.samples) || holds_requested(s, m, r->func))
+            takes_time(s, &s->j->funcs[m->func_base + r->func].incl) || holds_requested(s, m, r->func))
             search(s, m, r->func);
         up_to += (double)r->memory_ops;
     }

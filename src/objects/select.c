@@ -16,7 +16,7 @@
 
 #define PROBE_S 40e-9   /* where it was not measured */
 #define TIME_SHARE 0.01 /* of the predicted time: what takes so much is searched, */
-#define TIME_SAMPLES 3  /* if so many samples say it */
+#define TIME_SAMPLES 3  /* if so many samples say it, or the prediction itself */
 
 /* The two rules that can be wrong are said whenever an object rests on one. */
 static void warn_of_rule(struct selection *s, enum prof_estimable rule, enum prof_warn id)
@@ -33,11 +33,13 @@ static void warn_of_rule(struct selection *s, enum prof_estimable rule, enum pro
 
 /* Few operations that all miss cost as much as many that hit. Overhead is a fraction of the predicted time: of a
  * program that takes twenty times that, a hundredth of it is a two thousandth of the samples. */
-static double samples_worth(const struct join *j)
+static void find_worth(struct selection *s)
 {
-    double predicted = ideal_of_whole(j).value / j->r->actual_user_s.value;
+    const struct join *j = s->j;
+    double predicted_s = ideal_of_whole(j).value, predicted = predicted_s / j->r->actual_user_s.value;
     double share = TIME_SHARE * (predicted < 1 ? predicted : 1); /* 1 if it is not known */
-    return fmax(TIME_SAMPLES, share * (double)j->samples_all);
+    s->samples_worth = fmax(TIME_SAMPLES, share * (double)j->samples_all);
+    s->cycles_worth = predicted_s > 0 ? TIME_SHARE * predicted_s * j->core_hz : INFINITY;
 }
 
 void select_build(struct join *j)
@@ -51,7 +53,7 @@ void select_build(struct join *j)
     s.procedure_search = ARENA_ARRAY(j->scratch, uint8_t, j->func_count + 1);
     s.requested =
         requested_objects(j, &(struct requested_set){j->in->requested, j->in->requested_count, "--probe", true});
-    s.samples_worth = samples_worth(j);
+    find_worth(&s);
     graph_build(j, &s.graph);
     s.cover = cover_open(j, &s.graph);
     select_find_unprobed(&s);
