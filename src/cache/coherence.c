@@ -35,6 +35,7 @@ enum { STRETCH_SHIFT = 6, STRETCH = 1 << STRETCH_SHIFT, RECENT = 1 << 12 };
 struct stretch {              /* of blocks one behind the other */
     uint64_t owners[STRETCH]; /* threads that may have it in a coherent level, a bit each */
     uint32_t lost[STRETCH];   /* number in `blocks` and 1; 0: none has lost it */
+    bool is_used;             /* it is among coherence.used */
 };
 struct recent {
     uint64_t number; /* of the stretch, and 1 */
@@ -46,8 +47,8 @@ struct coherence {
     unsigned shift, piece_shift; /* of an address, to its block; of a byte in it, to its bit */
     int outer;                   /* the nearest level of data that is not coherent */
     struct arena *arena;
-    struct map stretches; /* -> struct stretch *, as a number */
-    VEC(struct stretch *) all;
+    struct map stretches;         /* -> struct stretch *, as a number */
+    VEC(struct stretch *) used;   /* that were looked for since all caches were empty */
     struct recent recent[RECENT]; /* by the low bits of their numbers */
     VEC(struct block) blocks;
     VEC(struct loss) losses;
@@ -63,11 +64,14 @@ static struct stretch *find_stretch(struct coherence *k, uint64_t number)
     uint64_t *at = map_place(&k->stretches, number);
     if (!*at) {
         struct stretch *fresh = ARENA_NEW(k->arena, struct stretch);
-        VEC_PUSH(&k->all, fresh);
         *at = (uint64_t)(uintptr_t)fresh;
     }
-    k->recent[number % RECENT] = (struct recent){number + 1, (struct stretch *)(uintptr_t)*at};
-    return k->recent[number % RECENT].stretch;
+    struct stretch *found = (struct stretch *)(uintptr_t)*at;
+    if (!found->is_used)
+        VEC_PUSH(&k->used, found);
+    found->is_used = true;
+    k->recent[number % RECENT] = (struct recent){number + 1, found};
+    return found;
 }
 
 static struct stretch *stretch_of(struct coherence *k, uint64_t block)
@@ -489,8 +493,12 @@ struct coherence *coherence_new(const struct cache *c)
 
 void coherence_empty(struct coherence *k)
 {
-    for (size_t i = 0; i < k->all.len; i++)
-        memset(k->all.data[i]->owners, 0, sizeof k->all.data[i]->owners);
+    for (size_t i = 0; i < k->used.len; i++) {
+        memset(k->used.data[i]->owners, 0, sizeof k->used.data[i]->owners);
+        k->used.data[i]->is_used = false;
+    }
+    k->used.len = 0;
+    memset(k->recent, 0, sizeof k->recent); /* so that each is found anew */
     k->losses.len = k->pending.len = 0;
     k->free_pending = NONE;
     for (size_t i = 0; i < k->blocks.len; i++)
@@ -502,7 +510,7 @@ void coherence_free(struct coherence *k)
     if (!k)
         return;
     map_fini(&k->stretches);
-    VEC_FREE(&k->all);
+    VEC_FREE(&k->used);
     arena_free(k->arena);
     VEC_FREE(&k->blocks);
     VEC_FREE(&k->losses);

@@ -608,8 +608,12 @@ bool cache_carry_curve(struct cache *c, struct cache_curve *k)
 
 void hierarchy_empty(struct cache *c)
 {
-    plain_free(c->plain);
-    c->plain = NULL;
+    struct plain *carrying = c->plain && c->plain->curve ? c->plain : NULL;
+    plain_free(carrying);
+    if (carrying)
+        c->plain = NULL;
+    else if (c->plain || (c->plain = plain_new(c)))
+        plain_begin_window(c, c->plain);
     free_banks(c);
     c->threads = 0;
     if (c->coherence)

@@ -90,7 +90,7 @@ static inline unsigned group_of(const struct cache *c, uint64_t address)
 /* A dirty line goes to the nearest level from `at` on that has it. */
 void hierarchy_write_back(struct cache *c, int at, uint64_t address, unsigned thread);
 
-void hierarchy_empty(struct cache *c); /* all caches, as if nothing had been; what was counted stays */
+void hierarchy_empty(struct cache *c); /* for a window, as if nothing had been; what was counted stays */
 
 /* ---- ahead.c: fetches what references that will miss need, some time before ---- */
 

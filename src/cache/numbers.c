@@ -22,6 +22,13 @@ void numbers_fini(struct numbers *n)
     free(n->pages);
 }
 
+void numbers_empty(struct numbers *n)
+{
+    memset(n->recent, 0, sizeof n->recent);
+    memset(n->slots, 0, (n->mask + 1) * sizeof *n->slots);
+    n->count = NUMBERS_PAGE;
+}
+
 static struct numbers_page *slot_of(const struct numbers *n, uint64_t page)
 {
     uint64_t at = (page * 0x9e3779b97f4a7c15u) >> 20 & n->mask;

@@ -25,6 +25,7 @@ struct numbers {
 
 void numbers_init(struct numbers *n);
 void numbers_fini(struct numbers *n);
+void numbers_empty(struct numbers *n);
 static inline uint64_t numbers_line(const struct numbers *n, uint32_t number)
 {
     return n->pages[number / NUMBERS_PAGE] << NUMBERS_PAGE_SHIFT | number % NUMBERS_PAGE;

@@ -17,6 +17,13 @@ void shadow_init(struct shadow *s, uint64_t room)
     s->oldest = s->newest + 1;
 }
 
+void shadow_empty(struct shadow *s)
+{
+    memset(s->live, 0, (s->mask + 1ull) / 64 * sizeof *s->live);
+    s->held = s->newest = 0;
+    s->oldest = 1;
+}
+
 void shadow_fini(struct shadow *s)
 {
     free(s->log);

@@ -24,6 +24,7 @@ struct shadow {
 
 void shadow_init(struct shadow *s, uint64_t room);
 void shadow_fini(struct shadow *s);
+void shadow_empty(struct shadow *s); /* places that stand anywhere are 0 now */
 /* Before the first use, and when they move or are more: where places stand. Of lines that are new they are 0. */
 void shadow_place_in(struct shadow *s, uint32_t *of, unsigned spread, uint64_t cap);
 void shadow_tidy(struct shadow *s); /* room in the log; places change */

@@ -111,8 +111,13 @@ const char *spaces_executed(const struct spaces *s);
 uint32_t spaces_root(const struct spaces *s); /* its pid */
 struct launch_program *spaces_program(const struct spaces *s);
 uint32_t spaces_processes(const struct spaces *s);
-/* pid of a process, not the root, that goes on now, one in a session of its own before others; 0 none */
-uint32_t spaces_left(const struct spaces *s, bool *has_own_session);
+struct spaces_left { /* a process, not the root, that goes on now */
+    uint32_t pid;    /* 0 none */
+    bool has_own_session;
+    bool is_other; /* it executed another program */
+};
+/* One in a session of its own before others, and of these one of the program itself. */
+struct spaces_left spaces_left(const struct spaces *s);
 uint32_t spaces_threads_max(const struct spaces *s);
 bool spaces_threads_seen(const struct spaces *s);
 

@@ -43,6 +43,13 @@ static size_t number_cells(const struct launch_program *p, const struct launch_r
     return n;
 }
 
+/* Processor time of one process only, which forked none. */
+static double after_exit(const struct launch_result *r, uint64_t exit_ns)
+{
+    double s = r->before_s + r->user_s + r->system_s - 1e-9 * (double)exit_ns;
+    return s > 0 ? (s < r->system_s ? s : r->system_s) : 0;
+}
+
 /* counters_sum says which modules were loaded; the cells themselves are read area by area, since only some of their
  * words add up. */
 void probes_sum(const struct counters *c, const struct launch_program *p, uint64_t now, struct launch_result *r)
@@ -53,8 +60,11 @@ void probes_sum(const struct counters *c, const struct launch_program *p, uint64
     r->probes = ARENA_ARRAY(r->arena, struct observed_probe, number_cells(p, r, NULL) + 1);
     r->probe_count = number_cells(p, r, r->probes);
     uint64_t areas = c->header ? min_u64(c->header->area_next, c->plan->area_max) : 0;
+    uint64_t exit_ns = areas == 1 && !r->forks ? c->header->exit_ns : 0; /* else it may be a child's */
+    if (exit_ns)
+        r->after_exit_s = after_exit(r, exit_ns);
     if (areas == 1 && !r->forks && !c->header->threads) /* one thread, whose time is the process's */
-        end.cpu_ns = (uint64_t)(1e9 * (r->before_s + r->user_s + r->system_s));
+        end.cpu_ns = (uint64_t)(1e9 * (r->before_s + r->user_s + r->system_s - r->after_exit_s));
     for (uint64_t area = 0; area < areas; area++) {
         uint64_t **words = ARENA_ARRAY(a, uint64_t *, p->module_count + 1);
         counters_sum_area(c, area, a, words);

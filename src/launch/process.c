@@ -332,16 +332,18 @@ void process_fill_samples(const struct map *places, struct launch_result *out)
 }
 
 /* What only lags behind its parent's end is given a moment. Who then works in a session of its own is a daemon, also if
- * it has soon done its work. */
+ * it has soon done its work; but another program there may be a helper that ends with the one that it helps, once it
+ * notices (the orted of a program of Open MPI that no mpirun started, after a tenth of a second). */
 static void look_left_behind(const struct spaces *s, struct launch_result *out)
 {
-    enum { LAG_MS = 10, MOMENT_MS = 100 };
+    enum { LAG_MS = 10, MOMENT_MS = 100, HELPER_MS = 3000 };
     double end_s = time_now_s();
-    for (double after_ms = 0; after_ms < MOMENT_MS; after_ms = 1e3 * (time_now_s() - end_s)) {
-        bool is_daemon;
-        out->in_background = spaces_left(s, &is_daemon);
-        out->is_daemon = is_daemon && after_ms >= LAG_MS;
-        if (!out->in_background || out->is_daemon)
+    for (;;) {
+        double after_ms = 1e3 * (time_now_s() - end_s);
+        struct spaces_left left = spaces_left(s);
+        out->in_background = left.pid;
+        out->is_daemon = left.has_own_session && after_ms >= (left.is_other ? HELPER_MS : LAG_MS);
+        if (!left.pid || out->is_daemon || (!left.has_own_session && after_ms >= MOMENT_MS))
             return;
         nanosleep(&(struct timespec){0, 1000000}, NULL);
     }

@@ -12,32 +12,13 @@
 
 #include "ldrt/call.h"
 #include "ldrt/runtime.h"
+#include "ldrt/trace_lines.h"
 #include "wire/trace.h"
 
 enum { STATE_PAGES = 2, PATH = 4096 };
 enum { READ_ONLY = 02000000, READ_WRITE = 2 | 02000000, AT_FDCWD = -100, PROT_RW = 3 };
 enum { MAP_SHARED = 1, MAP_SHARED_FIXED = 0x11, MAP_PRIVATE_ANONYMOUS = 0x22, MADV_WIPEONFORK = 18 };
 enum { FUTEX_WAIT = 0, FUTEX_WAKE = 1, F_GETLK = 5, F_WRLCK = 1, F_UNLCK = 2, SIG_SETMASK = 2, MASK_BYTES = 8 };
-
-struct state { /* of a thread; inserted code knows what stands before `chunk` */
-    uint64_t mine;
-    uint64_t put, limit; /* limit 0: there is no chunk */
-    uint64_t counts, mask, spare[3];
-    struct wire_trace_slot slots[WIRE_TRACE_SLOTS];
-    uint64_t chunk;
-    uint64_t segment;         /* that it began last */
-    const struct state *self; /* NULL: it was wiped */
-    uint64_t is_busy;         /* it begins a segment */
-    uint32_t thread, module;
-    struct state *next; /* of all that were made */
-};
-_Static_assert(offsetof(struct state, put) == WIRE_TRACE_STATE_PUT &&
-                   offsetof(struct state, limit) == WIRE_TRACE_STATE_LIMIT &&
-                   offsetof(struct state, counts) == WIRE_TRACE_STATE_COUNTS &&
-                   offsetof(struct state, mask) == WIRE_TRACE_STATE_MASK &&
-                   offsetof(struct state, slots) == WIRE_TRACE_STATE_SLOTS,
-               "as inserted code has it");
-_Static_assert(sizeof(struct state) <= WIRE_TRACE_PAGE, "the page behind it is nobody's");
 
 /* The page comes with counts.c; what is linked in together has one. */
 extern volatile struct wire_trace page __asm__("mtool_last_page") __attribute__((visibility("hidden")));
@@ -56,14 +37,14 @@ __asm__(".section .tdata,\"awT\",@progbits\n"
         ".text\n");
 extern struct state nobody __asm__("mtool_tool_nobody") __attribute__((visibility("hidden")));
 
-static volatile struct wire_trace *all;
 static char path[PATH]; /* of the file */
 static uint64_t own_note;
 static uint32_t module, process; /* module: number of this linked file in this process, and 1 */
 static struct state *states;
 
-/* ---- what inserted code calls: [rsp+8] where what it reserved stands, or 0; [rsp+16] how much it needs. The first
- * becomes where that is, or 0, the second 0. All registers but flags are kept. ---- */
+/* ---- what inserted code calls: [rsp+8] where what it reserved stands, or 0; [rsp+16] how much it needs; [rsp+24] the
+ * thread's turn before, or 0. The first becomes where that is, or 0, the second 0. All registers but flags are kept.
+ * ---- */
 
 __asm__(".text\n"
         ".globl mtool_trace\n"
@@ -87,6 +68,7 @@ __asm__(".text\n"
         "pushq %r11\n"
         "movq 16(%rbp),%rdi\n"
         "movq 24(%rbp),%rsi\n"
+        "movq 32(%rbp),%rdx\n"
         "andq $-16,%rsp\n"
         "cld\n"
         "call mtool_tool_reserve\n"
@@ -236,6 +218,27 @@ static void new_segment(struct state *s)
 
 /* ---- lines ---- */
 
+static struct wire_trace_kept *kept_number(uint64_t number) /* of counts, and 1 */
+{
+    return (struct wire_trace_kept *)((uintptr_t)all + WIRE_TRACE_KEPT_AT + (number - 1) * WIRE_TRACE_KEPT);
+}
+
+/* A segment begins: what the thread before has not told of the order of lines is told here, and no lines are kept. Of a
+ * handler that comes in between this is the place, too. */
+static void begin_keeping(struct state *s)
+{
+    if (!all->filter_slots)
+        return;
+    uint32_t before = __atomic_exchange_n(&all->keeper, (uint32_t)s->number, __ATOMIC_ACQ_REL);
+    if (before)
+        kept_tell_all(kept_number(before), &s->put);
+    if (s->kept) {
+        kept_forget(s->kept);
+        s->kept->whose = (uint64_t)s->module << 32 | s->thread;
+    }
+    s->forgets = 0;
+}
+
 /* A handler that comes meanwhile may touch some: of these no line is kept as written to that is not the last one. */
 static void forget_lines(struct state *s)
 {
@@ -254,8 +257,11 @@ static void get_counts(struct state *s)
         return;
     uint32_t number = __atomic_fetch_add(&all->counted, 1, __ATOMIC_RELAXED);
     s->mask = ((slots < WIRE_TRACE_SLOTS ? slots : WIRE_TRACE_SLOTS) - 1) << WIRE_TRACE_SLOT_SHIFT;
-    if (number < WIRE_TRACE_COUNTED)
-        s->counts = (uint64_t)all + WIRE_TRACE_COUNTS_AT + (uint64_t)number * WIRE_TRACE_COUNTS * 8;
+    if (number >= WIRE_TRACE_COUNTED)
+        return;
+    s->counts = (uint64_t)all + WIRE_TRACE_COUNTS_AT + (uint64_t)number * WIRE_TRACE_COUNTS * 8;
+    s->number = number + 1;
+    s->kept = kept_number(s->number);
 }
 
 /* ---- processes and threads ---- */
@@ -331,13 +337,6 @@ static uint32_t new_module(void)
         find_path(m->path, sizeof m->path);
     __atomic_store_n(&m->state, 1, __ATOMIC_RELEASE);
     return module = number + 1;
-}
-
-static struct state *get_state(void)
-{
-    struct state *s;
-    __asm__ volatile("movq mtool_trace_state@gottpoff(%%rip),%0\n\tmovq %%fs:(%0),%0" : "=r"(s));
-    return s;
 }
 
 static void set_state(struct state *s)
@@ -422,8 +421,18 @@ static struct state *first_state(void)
     return s;
 }
 
-__attribute__((used, visibility("hidden"))) uint64_t reserve(uint64_t at, uint64_t bytes) __asm__("mtool_tool_reserve");
-uint64_t reserve(uint64_t at, uint64_t bytes)
+/* What it keeps goes on into the next chunk, unless another thread, or a handler of a signal, had its turn since the
+ * part began, in segment `turn`. */
+static int goes_on(struct state *s, uint64_t turn)
+{
+    int is_next = turn && s->segment == turn + 1 && !s->forgets;
+    return is_next && s->number && __atomic_load_n(&all->keeper, __ATOMIC_ACQUIRE) == s->number;
+}
+
+/* turn: of the thread, when the part began; 0: it begins a segment. */
+__attribute__((used, visibility("hidden"))) uint64_t reserve(uint64_t at, uint64_t bytes,
+                                                             uint64_t turn) __asm__("mtool_tool_reserve");
+uint64_t reserve(uint64_t at, uint64_t bytes, uint64_t turn)
 {
     struct state *s = get_state();
     if (!s->limit)
@@ -444,9 +453,13 @@ uint64_t reserve(uint64_t at, uint64_t bytes)
             new_segment(s);
         }
         uint64_t segment = s->segment;
+        int is_going_on = at && goes_on(s, turn);
+        if (s->put < s->limit && !is_going_on)
+            begin_keeping(s);
         at = add_to(&s->put, bytes);
         if (at < s->limit) {
-            forget_lines(s);
+            if (!is_going_on)
+                forget_lines(s);
             *mine = segment;
             return at;
         }

@@ -9,6 +9,7 @@
 #define GRAIN_S 0.001       /* less in all is not distinguished from noise */
 #define PROBE_MEMORY_OPS 12 /* of a pair of probes */
 #define MEMORY_FACTOR 10    /* an object does so many times more */
+#define LONG_FACTOR 1e4     /* or takes so many times longer: a string instruction is one operation */
 
 /* ---- what a region does itself ---- */
 
@@ -42,7 +43,8 @@ static const char *why_not_timable(struct selection *s, const struct prof_candid
     if (o->probe_s > COST_SHARE * o->time_s)
         return arena_printf(a, "not timable: entered every %.3g us, probes would cost %.1f %% of its time",
                             1e6 * o->time_s / (double)o->entries, 100 * o->probe_s / o->time_s);
-    if (o->memory_ops_all < (double)o->entries * MEMORY_FACTOR * PROBE_MEMORY_OPS)
+    if (o->memory_ops_all < (double)o->entries * MEMORY_FACTOR * PROBE_MEMORY_OPS &&
+        o->time_s < LONG_FACTOR * o->probe_s)
         return arena_printf(a, "not timable: only %.0f memory operations each time",
                             o->memory_ops_all / (double)o->entries);
     return NULL;

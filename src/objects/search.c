@@ -8,7 +8,6 @@
 #include <stdlib.h>
 
 #define FIRST_SHARE 0.95 /* of all memory operations: what procedures must hold together */
-#define TIME_SHARE 0.01  /* of all samples: a procedure that has them is searched whatever it holds */
 #define MIN_SHARE 0.001  /* of all memory operations: less is no candidate */
 #define REST_SHARE 0.01  /* of its procedure's: less beside what inner objects measure is not worth an object */
 #define LINES_MAX 50     /* of an object's own code, else it is cut into pieces */
@@ -43,11 +42,17 @@ void select_consider_all_marked(struct selection *s)
 
 /* ---- one procedure ---- */
 
+static bool takes_time(const struct selection *s, const struct tally *t)
+{
+    return (t->samples && (double)t->samples >= s->samples_worth) || (t->cycles > 0 && t->cycles >= s->cycles_worth);
+}
+
 static bool is_candidate(const struct selection *s, const struct join_module *m, uint32_t loop)
 {
     const struct join_loop *l = &s->j->loops[m->loop_base + loop];
     bool is_asked = l->object != ID_NONE && s->requested[l->object];
-    return l->iterations && (is_asked || (double)l->incl.memory_ops >= MIN_SHARE * (double)s->j->memory_ops);
+    return l->iterations &&
+           (is_asked || takes_time(s, &l->incl) || (double)l->incl.memory_ops >= MIN_SHARE * (double)s->j->memory_ops);
 }
 
 static void order_loops(const struct selection *s, struct procedure_search *p)
@@ -182,7 +187,7 @@ static void pass_over(struct selection *s, struct join_module *m, uint32_t func)
     struct made made = select_make(s, m, PROF_PROCEDURE, &all, &all);
     made.o.verdict = PROF_DROPPED;
     made.o.reason =
-        "not among the procedures that hold the first 95 % of memory operations, or a hundredth of the time";
+        "not among the procedures that hold the first 95 % of memory operations, or a hundredth of the predicted time";
     VEC_PUSH(&s->out, made.o);
     VEC_PUSH(&s->details, ((struct candidate_detail){0, NULL, made.part}));
 }
@@ -222,21 +227,14 @@ void select_rank_all(struct selection *s, struct ranks *all)
         qsort(all->v.data, all->v.len, sizeof *all->v.data, by_memory_ops);
 }
 
-/* Few operations that all miss cost as much as many that hit. */
-static bool takes_time(const struct selection *s, const struct join_module *m, uint32_t func)
-{
-    uint64_t samples = s->j->funcs[m->func_base + func].incl.samples;
-    return samples && (double)samples >= TIME_SHARE * (double)s->j->samples_all;
-}
-
 void select_search_first(struct selection *s, const struct ranks *all)
 {
     double up_to = 0;
     for (size_t i = 0; i < all->v.len; i++) {
         const struct ranked *r = &all->v.data[i];
         struct join_module *m = &s->j->modules[r->module];
-        if (up_to < FIRST_SHARE * (double)s->j->memory_ops || takes_time(s, m, r->func) ||
-            holds_requested(s, m, r->func))
+        if (up_to < FIRST_SHARE * (double)s->j->memory_ops ||
+            takes_time(s, &s->j->funcs[m->func_base + r->func].incl) || holds_requested(s, m, r->func))
             search(s, m, r->func);
         up_to += (double)r->memory_ops;
     }

@@ -38,7 +38,8 @@ struct selection {
     struct cover *cover;
     const struct chains *chains; /* NULL: not known */
     double probe_s;
-    double left_s; /* that probes may still cost */
+    double left_s;                      /* that probes may still cost */
+    double samples_worth, cycles_worth; /* what has so many, or is predicted so many, is searched whatever it holds */
 };
 
 struct procedure_search { /* a procedure while it is searched */

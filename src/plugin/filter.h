@@ -82,6 +82,12 @@ static inline bool filter_has(const struct filter *f, uint64_t line)
     return f->last[line & f->mask] >> 1 == line + 1;
 }
 
+/* The same of one that is_whole, whose lines are never dirty. */
+static inline bool filter_is(const struct filter *f, uint64_t line)
+{
+    return f->last[line & f->mask] == (line + 1) << 1;
+}
+
 static inline bool filter_hits(const struct filter *f, uint64_t address, unsigned bytes, bool stores)
 {
     uint64_t line = address >> f->shift, last = f->last[line & f->mask];

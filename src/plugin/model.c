@@ -333,8 +333,13 @@ bool model_has_room(const struct segment *s, size_t len)
     return ((base + s->bytes + len - 1) >> the.code.shift) - (base >> the.code.shift) < SEGMENT_LINES_MAX;
 }
 
-/* All instructions of the segment are known. */
-void model_finish(struct segment *s) { s->is_fetched = the.code.last && !model_leaves_out(s->is_kernel); }
+void model_finish(struct segment *s)
+{
+    static const uint64_t never = 1; /* no segment's stamp is twice that before its blocks are known */
+    s->is_fetched = the.code.last && !model_leaves_out(s->is_kernel);
+    s->may_be_quick = s->is_fetched && !s->slow_count && !maps_are_wanted;
+    s->blocks[0] = s->blocks[1] = &never;
+}
 
 /* The lines of a segment, of which one may not be the last that was used of its set. Whether all were. An instruction
  * in several lines misses once, whichever of them it lacks, and waits for each. */
@@ -378,7 +383,7 @@ __attribute__((noinline)) static void fetch(struct segment *s)
         s->stamp = *s->blocks[0] + *s->blocks[1];
 }
 
-static bool hits_again(const struct segment *s) { return s->blocks[0] && s->stamp == *s->blocks[0] + *s->blocks[1]; }
+static bool hits_again(const struct segment *s) { return s->stamp == *s->blocks[0] + *s->blocks[1]; }
 
 __attribute__((noinline)) static void run_segment(struct segment *s)
 {
@@ -396,8 +401,7 @@ __attribute__((noinline)) static void run_segment(struct segment *s)
 /* Nothing but its lines is asked for, and nothing changes by that. */
 static bool is_quick(const struct segment *s)
 {
-    return !s->slow_count && s->is_fetched && the.code_page == s->vaddr >> PAGE_SHIFT && hits_again(s) &&
-           !maps_are_wanted;
+    return s->may_be_quick && the.code_page == s->vaddr >> PAGE_SHIFT && hits_again(s);
 }
 
 void model_segment(unsigned vcpu, void *segment)
@@ -409,15 +413,29 @@ void model_segment(unsigned vcpu, void *segment)
         run_segment(s);
 }
 
-/* In place of additions in line, where nothing asks in between. */
-void model_segment_and_count(unsigned vcpu, void *segment)
+__attribute__((always_inline)) static inline void count_segment(struct segment *s)
 {
-    struct segment *s = segment;
     struct totals *t = &totals[s->is_kernel];
-    model_segment(vcpu, s);
     s->runs++;
     t->instructions += s->instructions;
     t->operations += s->operations;
+}
+
+__attribute__((noinline)) static void run_segment_and_count(struct segment *s)
+{
+    run_segment(s);
+    count_segment(s);
+}
+
+/* In place of additions in line, where nothing asks in between; nor for lines that were missed. */
+void model_segment_and_count(unsigned vcpu, void *segment)
+{
+    struct segment *s = segment;
+    (void)vcpu;
+    if (is_quick(s))
+        count_segment(s);
+    else
+        run_segment_and_count(s);
 }
 
 /* A store enters the buffer when an entry is free; each is written when the one before has been. */
@@ -516,52 +534,79 @@ static void access_plain(unsigned vcpu, qemu_plugin_meminfo_t info, uint64_t vad
     access_any(site, info, vaddr);
 }
 
-/* What the data cache has and is not changed by, on a page that is known and in the TLB: most accesses, on a way
- * without calls but the last. `is_whole`: of the filter. What a modifying instruction loads is dirty then, and what it
- * stores needs no cache. After the end it counts what nobody reads. */
+/* What an instruction does to memory: an access of another kind is one that the decoder does not know of. */
+enum direction { LOADS, STORES, BOTH, DIRECTIONS };
+
+/* On a page that is known and in the TLB, and of a mode that may reach it. */
+__attribute__((always_inline)) static inline bool has_page(const struct site *s, const struct memo *m, uint64_t vaddr,
+                                                           unsigned bytes)
+{
+    uint64_t page = vaddr >> PAGE_SHIFT;
+    return m->page == page + 1 && (m->tlb_age == the.tlb_age || the.data_page == page) &&
+           (vaddr & ((1u << PAGE_SHIFT) - 1)) + bytes <= 1u << PAGE_SHIFT && (s->is_kernel || (int64_t)vaddr >= 0);
+}
+
+/* `shift`: that of the filter, a constant where it is a usual one. */
+__attribute__((always_inline)) static inline bool has_lines(uint64_t address, unsigned bytes, bool writes,
+                                                            bool is_whole, unsigned shift)
+{
+    const struct filter *f = &the.data;
+    uint64_t first = address >> shift, last = (address + bytes - 1) >> shift;
+    if (is_whole)
+        return last - first < 2 && filter_is(f, first) && filter_is(f, last);
+    return filter_hits(f, address, bytes, writes);
+}
+
+/* What the data cache has and is not changed by: most accesses, on a way that calls nothing and saves no register, but
+ * jumps at its end. `is_whole`: of the filter. What a modifying instruction loads is dirty then, and what it stores
+ * needs no cache. After the end it counts what nobody reads. */
 __attribute__((always_inline)) static inline void access_quickly(struct site *s, qemu_plugin_meminfo_t info,
-                                                                 uint64_t vaddr, bool is_whole)
+                                                                 uint64_t vaddr, enum direction which, bool is_whole,
+                                                                 unsigned shift)
 {
     const struct memo *m = &the.memo[(vaddr >> PAGE_SHIFT) % MEMO_PAGES];
-    const struct filter *f = &the.data;
-    bool stores = info == s->store, is_second = stores && s->is_modify;
+    bool stores = which == STORES || (which == BOTH && info == s->store);
     unsigned bytes = stores ? s->store_bytes : s->load_bytes;
-    if ((!stores && info != s->load) || m->page != (vaddr >> PAGE_SHIFT) + 1 ||
-        (m->tlb_age != the.tlb_age && the.data_page != vaddr >> PAGE_SHIFT) ||
-        (vaddr & ((1u << PAGE_SHIFT) - 1)) + bytes > 1u << PAGE_SHIFT || (!s->is_kernel && (int64_t)vaddr < 0)) {
-        access_any(s, info, vaddr);
-        return;
-    }
-    uint64_t address = vaddr + m->to_cached, first = address >> f->shift, last = (address + bytes - 1) >> f->shift;
-    bool hits = is_whole ? last - first < 2 && filter_has(f, first) && filter_has(f, last)
-                         : filter_hits(f, address, bytes, stores || s->is_modify);
-    if (!hits && !is_second) {
+    bool modifies = which == BOTH && s->is_modify, is_second = modifies && stores;
+    bool is_quick = info == (stores ? s->store : s->load) && has_page(s, m, vaddr, bytes) &&
+                    (is_second || has_lines(vaddr + m->to_cached, bytes, stores || modifies, is_whole, shift));
+    if (!is_quick) {
         access_any(s, info, vaddr);
         return;
     }
     model_missed_data = model_missed_tlb = false;
     s->done[stores] += !is_second;
     if (stores && the.entries)
-        store(s->segment, address, bytes, 0);
+        store(s->segment, vaddr + m->to_cached, bytes, 0);
 }
 
-static void access_whole(unsigned vcpu, qemu_plugin_meminfo_t info, uint64_t vaddr, void *site)
-{
-    (void)vcpu;
-    access_quickly(site, info, vaddr, true);
-}
+#define ACCESS(name, which, is_whole, shift)                                                                           \
+    static void name(unsigned vcpu, qemu_plugin_meminfo_t info, uint64_t vaddr, void *site)                            \
+    {                                                                                                                  \
+        (void)vcpu;                                                                                                    \
+        access_quickly(site, info, vaddr, which, is_whole, shift);                                                     \
+    }
+#define ACCESSES(name, is_whole, shift)                                                                                \
+    ACCESS(name##_load, LOADS, is_whole, shift)                                                                        \
+    ACCESS(name##_store, STORES, is_whole, shift)                                                                      \
+    ACCESS(name##_both, BOTH, is_whole, shift)
+ACCESSES(whole, true, the.data.shift)
+ACCESSES(whole_4, true, 2) /* lines of so many bytes: the DECstation 3100's */
+ACCESSES(whole_16, true, 4)
+ACCESSES(filtered, false, the.data.shift)
+#undef ACCESSES
+#undef ACCESS
 
-static void access_filtered(unsigned vcpu, qemu_plugin_meminfo_t info, uint64_t vaddr, void *site)
+qemu_plugin_vcpu_mem_cb_t model_access(bool is_kernel, bool loads, bool stores)
 {
-    (void)vcpu;
-    access_quickly(site, info, vaddr, false);
-}
-
-qemu_plugin_vcpu_mem_cb_t model_access(bool is_kernel)
-{
+    static const qemu_plugin_vcpu_mem_cb_t quick[][DIRECTIONS] = {{whole_load, whole_store, whole_both},
+                                                                  {whole_4_load, whole_4_store, whole_4_both},
+                                                                  {whole_16_load, whole_16_store, whole_16_both},
+                                                                  {filtered_load, filtered_store, filtered_both}};
     if (!the.data.last || model_leaves_out(is_kernel) || maps_are_wanted || (variables_are_wanted && is_kernel))
         return access_plain;
-    return the.data.is_whole ? access_whole : access_filtered;
+    unsigned kind = !the.data.is_whole ? 3 : the.data.shift == 2 ? 1 : the.data.shift == 4 ? 2 : 0;
+    return quick[kind][loads == stores ? BOTH : stores ? STORES : LOADS];
 }
 
 void model_write(FILE *f)

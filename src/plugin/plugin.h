@@ -89,12 +89,13 @@ void places_write(FILE *f);
 struct slow;                   /* float.c */
 struct segment {               /* instructions of which all are executed or none, but for the last, which may fault */
     uint64_t runs;             /* in line, or by the model */
-    const uint64_t *blocks[2]; /* of the filter of code: where its lines are; NULL: not known so far */
+    const uint64_t *blocks[2]; /* of the filter of code: where its lines are, once that is known */
     uint64_t stamp;            /* their sum when all lines were there */
     uint64_t vaddr;            /* of the first byte */
     uint32_t slow_count;
     uint16_t bytes, instructions, operations;
     bool is_kernel, may_fault, is_fetched; /* is_fetched: its lines reach the caches */
+    bool may_be_quick;                     /* nothing but its lines is asked for when it runs */
     uint8_t last_operations;
     uint64_t physical;
     uint64_t placed;          /* physical, if the kernel's functions were placed */
@@ -122,8 +123,9 @@ void segments_restart(uint64_t vaddr);
 void segments_sum(void);                     /* adds what was counted to the rows, once */
 const struct segment *segments_at(size_t i); /* in the order of their making; NULL: there are no more */
 
-struct totals { /* of a mode; in line */
-    uint64_t instructions, operations, restarts;
+struct totals { /* of a mode; in line. `restarts` between the two, so that the compiler adds to them one by one, which
+                   is faster here than as a vector */
+    uint64_t instructions, restarts, operations;
     uint64_t stalls[WIRE_STALL_COUNT];
 };
 extern struct totals totals[2]; /* user, kernel */
@@ -146,8 +148,9 @@ bool model_leaves_out(bool is_kernel);                    /* references of that 
 void model_forget_space(void);                            /* system_space is another */
 void model_segment(unsigned vcpu, void *segment);
 void model_segment_and_count(unsigned vcpu, void *segment);
-qemu_plugin_vcpu_mem_cb_t model_access(bool is_kernel); /* what an access of such a site calls */
-void model_forget_pages(unsigned vcpu, void *none);     /* addresses may be mapped anew */
+/* What accesses of an instruction call that loads, stores or does both, as far as is known. */
+qemu_plugin_vcpu_mem_cb_t model_access(bool is_kernel, bool loads, bool stores);
+void model_forget_pages(unsigned vcpu, void *none); /* addresses may be mapped anew */
 void model_write(FILE *f);
 /* What the last access missed; whether the fetch of those bytes of the last segment did. */
 extern bool model_missed_data, model_missed_tlb;

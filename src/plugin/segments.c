@@ -91,8 +91,8 @@ static void add_site(struct qemu_plugin_insn *insn, const struct mix_insn *i, st
                           .is_left_out = model_leaves_out(s->is_kernel),
                           .is_modify = i->is_modify};
     VEC_PUSH(&made.sites, site);
-    qemu_plugin_register_vcpu_mem_cb(insn, model_access(s->is_kernel), QEMU_PLUGIN_CB_NO_REGS, QEMU_PLUGIN_MEM_RW,
-                                     site);
+    qemu_plugin_register_vcpu_mem_cb(insn, model_access(s->is_kernel, i->x.loads, i->x.stores), QEMU_PLUGIN_CB_NO_REGS,
+                                     QEMU_PLUGIN_MEM_RW, site);
 }
 
 /* *products: the general registers that hold a product or quotient of this translation. */

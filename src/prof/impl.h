@@ -34,6 +34,7 @@ const char *waits_name(struct waits *w,
                        const struct waits_sense *s); /* of the function that was called, or its file; NULL: none */
 enum waits_library { WAITS_NONE, WAITS_SYSTEM, WAITS_PARALLEL, WAITS_MESSAGES }; /* runtimes.def */
 enum waits_library waits_library_of(struct waits *w, uint32_t frame);
+enum waits_library waits_library_of_module(const struct waits *w, uint32_t module);
 bool waits_is_waiting(struct waits *w,
                       const struct observed_thread_sample *d); /* for another thread, with or without a processor */
 bool waits_is_wait_loop(struct waits *w, const struct join_module *m, uint32_t loop);

@@ -264,19 +264,29 @@ static void keep_waits(struct build *b)
     qsort(r->waits, b->wait.len, sizeof *r->waits, compare_waits);
 }
 
-/* What such a loop takes is no work of its own: nothing of it is memory's. */
-static void mark_wait_loops(struct build *b)
+static void mark(struct prof_result *r, uint32_t object, uint64_t samples)
+{
+    if (object == ID_NONE || !samples)
+        return;
+    r->objects[object].is_wait = true;
+    r->objects[object].is_significant = false;
+}
+
+/* What waits takes is no work of its own: nothing of it is memory's. Such loops, and all code of libraries that make
+ * threads or processes work together. */
+static void mark_waits(struct build *b)
 {
     struct join *j = b->j;
     for (uint32_t i = 0; i < j->module_count; i++) {
         const struct join_module *m = &j->modules[i];
+        bool is_all = waits_library_of_module(b->waits, i) >= WAITS_PARALLEL;
         for (uint32_t l = 0; m->cfg && l < m->cfg->loops.len; l++) {
             const struct join_loop *loop = &j->loops[m->loop_base + l];
-            if (loop->object == ID_NONE || !loop->self.samples || !waits_is_wait_loop(b->waits, m, l))
-                continue;
-            j->r->objects[loop->object].is_wait = true;
-            j->r->objects[loop->object].is_significant = false;
+            if (is_all || waits_is_wait_loop(b->waits, m, l))
+                mark(j->r, loop->object, loop->self.samples);
         }
+        for (uint32_t f = 0; is_all && m->cfg && f < m->cfg->funcs.len; f++)
+            mark(j->r, j->funcs[m->func_base + f].object, j->funcs[m->func_base + f].self.samples);
     }
 }
 
@@ -301,7 +311,7 @@ void threads_build(struct join *j)
         add_rest(&b, t);
     keep_pairs(&b);
     keep_waits(&b);
-    mark_wait_loops(&b);
+    mark_waits(&b);
     regions_build(j, b.waits, b.shares);
     map_fini(&b.by_wait);
     VEC_FREE(&b.wait);

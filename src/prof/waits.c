@@ -66,6 +66,11 @@ static struct join_module *module_of(struct waits *w, uint32_t frame)
     return module < w->j->module_count ? &w->j->modules[module] : NULL;
 }
 
+enum waits_library waits_library_of_module(const struct waits *w, uint32_t module)
+{
+    return (enum waits_library)w->library[module];
+}
+
 enum waits_library waits_library_of(struct waits *w, uint32_t frame)
 {
     uint32_t module = w->j->in->frames[frame].module;

@@ -232,6 +232,7 @@ struct prof_probe_terms {
     double run_share; /* of the wall time that the program ran on a processor: what intervals that had no end are taken
                          to have */
     double user_s, system_s; /* of the run with probes */
+    double after_exit_s;     /* of system_s: to take the process down; 0: not known */
 };
 /* paths: of the modules that the probes name by index. */
 void prof_probes_take(struct prof_result *r, const char *const *paths, const struct observed_probe *probes,

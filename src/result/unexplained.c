@@ -45,11 +45,12 @@ void unexplained_add(const struct prof_result *r, struct unexplained *sum, const
 
 static double known(double x) { return isfinite(x) ? x : 0; }
 
-/* Seconds of the run that no object has; the kernel's among them. */
+/* Seconds of the run that no object has; the kernel's among them, but not what it takes to end the process: no object
+ * is under way then, and samples do not tell it from what others have of the kernel's time. */
 static struct prof_interval rest_of_run(const struct unexplained *sum, const struct prof_probe_terms *t)
 {
     double pairs = sum->pairs * sum->pair_s;
-    struct prof_interval whole = {t->user_s + t->system_s - pairs, 0, 0};
+    struct prof_interval whole = {t->user_s + t->system_s - t->after_exit_s - pairs, 0, 0};
     whole.low = whole.value - PAIR_ERROR * pairs;
     whole.high = whole.value + PAIR_ERROR * pairs;
     return stats_difference(whole, sum->probed_s);
@@ -67,11 +68,11 @@ static struct prof_interval outside(double all, double inside, bool is_known, do
 static struct prof_interval system_outside(const struct unexplained *sum, const struct prof_probe_terms *t,
                                            double rest_s, double share_probed)
 {
-    double max = fmin(t->system_s, fmax(0, rest_s));
+    double system_s = t->system_s - t->after_exit_s, max = fmin(system_s, fmax(0, rest_s));
     if (sum->lacks_system)
         return outside(max, 0, false, share_probed);
     struct prof_interval in = prof_interval_scaled(&sum->system_share, t->system_s);
-    struct prof_interval out = {t->system_s - in.value, t->system_s - in.high, t->system_s - in.low};
+    struct prof_interval out = {system_s - in.value, system_s - in.high, system_s - in.low};
     double low = out.value > max ? 0 : fmax(0, out.low);
     return (struct prof_interval){fmin(max, fmax(0, out.value)), low, fmin(max, fmax(0, out.high))};
 }
@@ -107,9 +108,10 @@ void unexplained_fill(struct prof_result *r, const struct unexplained *sum, cons
     struct prof_interval rest = rest_of_run(sum, t), system = system_outside(sum, t, rest.value, share);
     struct prof_interval outside_s = predicted_outside(r, sum, share);
     struct prof_interval s = stats_difference(stats_difference(rest, system), outside_s);
-    diag_debug(
-        1,
-        "probes: %zu disjoint objects; of the run %.4f of %.4f s in none, %.4f s of it in the kernel; predicted %.4f s",
-        sum->objects, rest.value, whole, system.value, outside_s.value);
+    diag_debug(1,
+               "probes: %zu disjoint objects; of the run %.4f of %.4f s in none, %.4f s of it in the kernel, and %.4f "
+               "s behind "
+               "its end; predicted %.4f s",
+               sum->objects, rest.value, whole, system.value, t->after_exit_s, outside_s.value);
     r->coverage.unexplained_overhead = gate_loss(r, r->replayed_share, prof_interval_scaled(&s, 1 / predicted));
 }

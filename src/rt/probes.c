@@ -57,3 +57,11 @@ void rt_probes_forget(uint64_t delta)
         }
     }
 }
+
+/* Nearly all that comes behind is the kernel's, which takes the address space down. */
+uint64_t rt_probes_exit(void)
+{
+    if (is_counting() && *WIPED && PCB->header)
+        PCB->header->exit_ns = clock_ns(CLOCK_PROCESS_CPUTIME_ID);
+    return own_data()->at_exit;
+}

@@ -88,6 +88,7 @@ struct rt_data {       /* in the module's own writable page */
     uint64_t early;    /* what rt_early gave to the dynamic linker */
     uint64_t self;     /* own address, once registered: tells a live module from memory used again after dlclose */
     uint64_t counting; /* 1: the control page is there and this process is counted */
+    uint64_t at_exit;  /* what the executable was given to call at its end; 0 none */
 };
 
 struct rt_module {
@@ -204,6 +205,7 @@ void rt_unlock(const struct rt_mask *m);
 /* probes.c */
 void rt_probes_landed(uint64_t stack);
 void rt_probes_forget(uint64_t delta); /* of a thread that is gone, whose cells another gets */
+uint64_t rt_probes_exit(void);         /* the process ends; what it was to call then, 0 none */
 
 /* stream.c; all but the last three with the lock held, or before there are threads */
 void rt_stream_enter(void);                          /* makes it, if it is not there yet */

@@ -74,9 +74,25 @@ rt_exe_entry:
     lea rdi, [rdi + rax * 8 + 16]
     call rt_start
     pop rdx
+    test byte ptr [rip + rt_config + 16], 8 /* CONFIG_PROBES */
+    jz 1f
     lea r11, [rip + rt_blob]
+    add r11, [rip + rt_config]
+    mov [r11 + 24], rdx /* rt_data.at_exit */
+    lea rdx, [rip + rt_exit_handler]
+1:  lea r11, [rip + rt_blob]
     add r11, [rip + rt_config + 24]
     jmp r11
+
+/* What the start-up code of C libraries has called last of all exit handlers (psABI, process initialization). */
+rt_exit_handler:
+    push rdi
+    call rt_probes_exit
+    pop rdi
+    test rax, rax
+    jz 1f
+    jmp rax
+1:  ret
 
     .globl rt_sigreturn
     .hidden rt_sigreturn

@@ -66,6 +66,8 @@ _Static_assert(sizeof(struct wire_link) == 320, "as drawn above");
     X(LANDED, "mtool_landed")                   /* an exception arrived in it */                                       \
     X(PLACE, "mtool_place")                     /* a word: the stack pointer where the last timed function ends */     \
     X(TRACE, "mtool_trace")                     /* see ldrt/trace.c; all on the stack */                               \
+    X(TRACE_LINE, "mtool_trace_line")           /* likewise */                                                         \
+    X(TRACE_RANGE, "mtool_trace_range")         /* likewise */                                                         \
     X(TRACE_TURN, "mtool_last_page")            /* a word: whose turn it is (wire/trace.h) */                          \
     X(TRACE_STATE, "mtool_trace_state")         /* a word of the thread */
 

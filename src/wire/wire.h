@@ -83,6 +83,7 @@ struct wire_header {
     uint32_t execs;        /* not used by the first version: 0 */
     uint32_t module_count; /* grows while the program runs if programs that it executes are followed */
     uint32_t follows;      /* 1: areas say whose they are (no process asks the kernel for it otherwise) */
+    uint64_t exit_ns; /* with probes: of processor time, when the process had run its exit handlers; 0: not known */
     struct wire_streams streams;
     struct wire_module modules[WIRE_MODULES_MAX];
     struct wire_area areas[WIRE_AREAS_MAX];

@@ -37,6 +37,16 @@ static uint32_t next_way(const uint32_t *used, uint32_t row, uint32_t after)
     return next;
 }
 
+/* In a window. */
+static void hand_over_stay(const struct plain_level *l, uint64_t at, struct causes *k, uint32_t number)
+{
+    const struct plain_stay *stay = &l->stays[at];
+    k->stays[number] = (struct causes_stay){
+        .used = (l->used[at] >> PLAIN_WAY_BITS) - l->begin, .came = stay->came - l->begin, .is_known = stay->came};
+    if (stay->came)
+        causes_note_left(k, number, stay->cell, NOTE_NEVER);
+}
+
 static void hand_over_set(const struct plain *p, const struct plain_bank *from, unsigned at, uint64_t set,
                           struct bank *b)
 {
@@ -46,6 +56,8 @@ static void hand_over_set(const struct plain *p, const struct plain_bank *from, 
         uint32_t x = l->lines[set * l->row + (time & (PLAIN_WAYS_MAX - 1))];
         uint64_t line = numbers_line(&p->numbers, x);
         uint32_t number = causes_number(b->causes, line);
+        if (b->causes->stays)
+            hand_over_stay(l, set * l->row + (time & (PLAIN_WAYS_MAX - 1)), b->causes, number);
         lines_add(&b->lines, line, from->of[x].dirty >> at & 1, &number);
     }
 }
@@ -57,6 +69,8 @@ static void hand_over_level(const struct plain *p, const struct plain_bank *from
     hand_over_shadow(p, l, !at && !p->is_several, b);
     for (uint64_t set = 0; set < l->sets; set++)
         hand_over_set(p, from, at, set, b);
+    if (b->causes->stays)
+        b->causes->clock = l->clock - l->begin;
 }
 
 /* Of several threads the curve has it already, by the numbers that lines have here. */

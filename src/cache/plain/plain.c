@@ -2,13 +2,14 @@
  * Plain levels. The order of what happens at a miss is that of hierarchy.c: the further level first, then what has to
  * go. */
 #include "cache/plain/plain.h"
+#include "cache/plain/window.h"
 
 #include <assert.h>
 #include <stdlib.h>
 
-enum { CLOCK_LEFT = 1000, LINES_FIRST = 1 << 10, AHEAD = 16, PART = 2048, FAR_SHARE = 24, HOST_LINE = 64 };
-enum { SPARSE_BYTES = 4096 };
-#define CLOCK_MAX (UINT32_MAX >> PLAIN_WAY_BITS)
+enum { LINES_FIRST = 1 << 10, AHEAD = 16, PART = 2048, FAR_SHARE = 24, HOST_LINE = 64 };
+/* Of what is run with: functions that are told `how` are made once for each. */
+enum { SEVERAL = 1, IN_WINDOW = 2 }; /* threads; cache_window_begin */
 #define INLINED __attribute__((always_inline)) static inline
 
 struct reference { /* of which a line is looked at */
@@ -16,6 +17,7 @@ struct reference { /* of which a line is looked at */
     uint32_t cell;
     enum cache_kind kind;
     unsigned reached, missed;    /* levels, a bit each: it counts once, however many lines it has */
+    unsigned unknown;            /* in a window: levels of which it is not known whether it missed them */
     const struct cache_ref *ref; /* of several threads alone */
     struct plain_bank *bank;     /* of its thread */
 };
@@ -31,10 +33,10 @@ static struct visit visit_of(const struct reference *r)
                           .thread = r->ref->thread};
 }
 
-/* Functions with `several` are made twice, for one thread and for more. Whose bank has the level: */
-INLINED struct plain_bank *bank_of(const struct plain *p, const struct reference *r, unsigned at, bool several)
+/* Whose bank has the level: */
+INLINED struct plain_bank *bank_of(const struct plain *p, const struct reference *r, unsigned at, unsigned how)
 {
-    return several && at < p->own ? r->bank : p->home;
+    return how & SEVERAL && at < p->own ? r->bank : p->home;
 }
 
 /* ---- ways ---- */
@@ -42,10 +44,11 @@ INLINED struct plain_bank *bank_of(const struct plain *p, const struct reference
 /* Times become places in the order of use of each set, so that the clock begins anew. */
 static void turn_back(struct plain_level *l)
 {
+    assert(!l->stays && "plain_run sees to it that no window comes here");
     for (uint64_t set = 0; set < l->sets; set++) {
         uint32_t *used = &l->used[set * l->row], order[PLAIN_WAYS_MAX] = {0}, way;
         for (way = 0; way < l->row; way++) {
-            order[way] = used[way] >> PLAIN_WAY_BITS == CLOCK_MAX || used[way] >> PLAIN_WAY_BITS == 0 ? 0 : 1;
+            order[way] = used[way] >> PLAIN_WAY_BITS == PLAIN_CLOCK_MAX || used[way] >> PLAIN_WAY_BITS == 0 ? 0 : 1;
             for (uint32_t k = 0; order[way] && k < l->row; k++)
                 order[way] += used[k] < used[way];
         }
@@ -58,7 +61,7 @@ static void turn_back(struct plain_level *l)
 
 INLINED void touch(struct plain_level *l, uint64_t line, uint32_t way)
 {
-    if (++l->clock == CLOCK_MAX)
+    if (++l->clock == PLAIN_CLOCK_MAX)
         turn_back(l);
     l->used[plain_set(l, line) * l->row + way] = l->clock << PLAIN_WAY_BITS | way;
 }
@@ -77,9 +80,9 @@ INLINED uint32_t oldest_way(const uint32_t *used, uint32_t row)
 
 /* Without a branch: what is known of the line is seldom near, and nothing waits for it then. */
 INLINED void evict(struct cache *c, struct plain *p, unsigned at, uint32_t number, const struct reference *r,
-                   bool several)
+                   unsigned how)
 {
-    struct plain_bank *b = bank_of(p, r, at, several);
+    struct plain_bank *b = bank_of(p, r, at, how);
     struct plain_line *n = &b->of[number];
     unsigned own = 1u << at, here = n->here, dirty = n->dirty;
     unsigned further = here & ~((2u << at) - 1), is_dirty = dirty >> at & 1; /* goes to the nearest one that has it */
@@ -87,7 +90,7 @@ INLINED void evict(struct cache *c, struct plain *p, unsigned at, uint32_t numbe
     n->here = (uint8_t)(here & ~own);
     n->dirty = (uint8_t)((dirty & ~own) | (further & -further & -is_dirty));
     c->levels[p->at[at]].counts.write_backs += is_dirty;
-    if (!several || at >= p->own)
+    if (!(how & SEVERAL) || at >= p->own)
         return;
     if (is_dirty && !further && b != p->home)
         plain_soil_shared(p, number);
@@ -101,9 +104,9 @@ struct coming { /* to a level: where, and which line goes for it */
 };
 
 /* Known before further levels are asked, so that what is known of that line is near when they have been. */
-INLINED struct coming find_room(const struct plain *p, unsigned at, const struct reference *r, bool several)
+INLINED struct coming find_room(const struct plain *p, unsigned at, const struct reference *r, unsigned how)
 {
-    const struct plain_bank *b = bank_of(p, r, at, several);
+    const struct plain_bank *b = bank_of(p, r, at, how);
     const struct plain_level *l = &b->levels[at];
     struct coming x = {.first = plain_set(l, r->line) * l->row};
     x.way = oldest_way(&l->used[x.first], l->row);
@@ -113,25 +116,30 @@ INLINED struct coming find_room(const struct plain *p, unsigned at, const struct
 }
 
 INLINED void bring_in(struct cache *c, struct plain *p, unsigned at, uint32_t number, const struct reference *r,
-                      const struct coming *to, bool several)
+                      const struct coming *to, unsigned how)
 {
-    struct plain_bank *b = bank_of(p, r, at, several);
+    struct plain_bank *b = bank_of(p, r, at, how);
     struct plain_level *l = &b->levels[at];
-    if (++l->clock == CLOCK_MAX)
+    if (++l->clock == PLAIN_CLOCK_MAX)
         turn_back(l);
+    if (how & IN_WINDOW && to->gone)
+        window_evict(&c->levels[p->at[at]].sample, l, to->first + to->way, r->unknown >> at & 1);
+    if (how & IN_WINDOW)
+        window_bring_in(l, r->line, to->way, to->gone, r->cell);
     l->used[to->first + to->way] = l->clock << PLAIN_WAY_BITS | to->way;
     l->lines[to->first + to->way] = number;
     b->of[number].way[at] = (uint8_t)to->way;
     b->of[number].here = (uint8_t)(b->of[number].here | 1u << at);
     if (to->gone)
-        evict(c, p, at, to->gone, r, several);
+        evict(c, p, at, to->gone, r, how);
 }
 
+/* `is_full`: the set of its line. */
 INLINED void count_miss(struct cache *c, const struct plain *p, unsigned at, uint32_t number, bool in_shadow,
-                        struct reference *r, bool several)
+                        bool is_full, struct reference *r, unsigned how)
 {
     struct level *l = &c->levels[p->at[at]];
-    uint32_t left = bank_of(p, r, at, several)->of[number].left[at];
+    uint32_t left = bank_of(p, r, at, how)->of[number].left[at];
     if (r->missed >> at & 1)
         return;
     r->missed |= 1u << at;
@@ -139,7 +147,7 @@ INLINED void count_miss(struct cache *c, const struct plain *p, unsigned at, uin
     if (c->sets.groups)
         sets_count_miss(&l->sample, r->cell, group_of(c, r->line << l->shift) - 1, true);
     enum cache_cause cause = !left ? CACHE_COLD : in_shadow ? CACHE_CONFLICT : CACHE_CAPACITY;
-    if (several && (left & ((1u << NOTE_HOW_BITS) - 1)) == NOTE_TAKEN) {
+    if (how & SEVERAL && (left & ((1u << NOTE_HOW_BITS) - 1)) == NOTE_TAKEN) {
         struct visit v = visit_of(r);
         cause = coherence_judge(c, (int)p->at[at], r->line, &v);
     } else if (left) {
@@ -149,11 +157,16 @@ INLINED void count_miss(struct cache *c, const struct plain *p, unsigned at, uin
     cell->misses++;
     cell->causes[cause]++;
     l->counts.causes[r->kind][cause]++;
+    if (!(how & IN_WINDOW))
+        return;
+    bool has_room = !is_full && cause != CACHE_TRUE_SHARING && cause != CACHE_FALSE_SHARING;
+    if (window_miss(&l->sample, &bank_of(p, r, at, how)->levels[at], r->cell, has_room, r->unknown))
+        r->unknown |= 1u << at;
 }
 
 /* A further level is asked for the line. Whether its shadow has it. */
 INLINED bool reach(struct cache *c, const struct plain *p, unsigned at, uint32_t number, struct reference *r,
-                   bool several)
+                   unsigned how)
 {
     struct level *l = &c->levels[p->at[at]];
     bool counts = !(r->reached >> at & 1);
@@ -161,7 +174,7 @@ INLINED bool reach(struct cache *c, const struct plain *p, unsigned at, uint32_t
     l->counts.references[r->kind] += counts;
     if (counts)
         tally_count_reference(&l->tally, r->cell);
-    return shadow_use(&bank_of(p, r, at, several)->levels[at].shadow, number);
+    return shadow_use(&bank_of(p, r, at, how)->levels[at].shadow, number);
 }
 
 /* The miss leaves what each thread has of its own. */
@@ -172,42 +185,71 @@ static void fetch(struct cache *c, const struct plain *p, const struct reference
 }
 
 /* How many levels lack the line, the nearest first. */
-INLINED unsigned lacking(const struct plain *p, uint32_t number, const struct reference *r, bool several)
+INLINED unsigned lacking(const struct plain *p, uint32_t number, const struct reference *r, unsigned how)
 {
     unsigned here = p->home->of[number].here;
-    if (several && r->bank != p->home)
+    if (how & SEVERAL && r->bank != p->home)
         here = (here >> p->own << p->own) | r->bank->of[number].here;
     return here ? (unsigned)__builtin_ctz(here) : p->level_count;
 }
 
+INLINED void hit(struct cache *c, const struct plain *p, struct plain_bank *b, unsigned at, uint32_t number,
+                 uint64_t line, unsigned how)
+{
+    struct plain_level *l = &b->levels[at];
+    if (how & IN_WINDOW)
+        window_hit(&c->levels[p->at[at]].sample, l, line, b->of[number].way[at]);
+    touch(l, line, b->of[number].way[at]);
+}
+
 /* The nearest level lacks the line. */
-INLINED void miss(struct cache *c, struct plain *p, uint32_t number, bool in_shadow, struct reference *r, bool several)
+INLINED void miss(struct cache *c, struct plain *p, uint32_t number, bool in_shadow, struct reference *r, unsigned how)
 {
     struct coming to[PLAIN_LEVELS_MAX];
-    unsigned lack = lacking(p, number, r, several);
+    unsigned lack = lacking(p, number, r, how);
     for (unsigned at = 0; at < lack; at++)
-        to[at] = find_room(p, at, r, several);
+        to[at] = find_room(p, at, r, how);
     for (unsigned at = 0; at < lack; at++) {
-        count_miss(c, p, at, number, in_shadow, r, several);
-        if (several && c->coherence && at + 1 == p->own)
+        count_miss(c, p, at, number, in_shadow, to[at].gone, r, how);
+        if (how & SEVERAL && c->coherence && at + 1 == p->own)
             fetch(c, p, r);
         if (at + 1 < p->level_count)
-            in_shadow = reach(c, p, at + 1, number, r, several);
+            in_shadow = reach(c, p, at + 1, number, r, how);
     }
     if (lack < p->level_count)
-        touch(&bank_of(p, r, lack, several)->levels[lack], r->line, bank_of(p, r, lack, several)->of[number].way[lack]);
+        hit(c, p, bank_of(p, r, lack, how), lack, number, r->line, how);
     while (lack-- > 0)
-        bring_in(c, p, lack, number, r, &to[lack], several);
+        bring_in(c, p, lack, number, r, &to[lack], how);
 }
 
 static void miss_alone(struct cache *c, struct plain *p, uint32_t number, bool in_shadow, struct reference *r)
 {
-    miss(c, p, number, in_shadow, r, false);
+    miss(c, p, number, in_shadow, r, 0);
 }
 
 static void miss_of_several(struct cache *c, struct plain *p, uint32_t number, bool in_shadow, struct reference *r)
 {
-    miss(c, p, number, in_shadow, r, true);
+    miss(c, p, number, in_shadow, r, SEVERAL);
+}
+
+static void miss_in_window(struct cache *c, struct plain *p, uint32_t number, bool in_shadow, struct reference *r)
+{
+    miss(c, p, number, in_shadow, r, IN_WINDOW);
+}
+
+static void miss_of_several_in_window(struct cache *c, struct plain *p, uint32_t number, bool in_shadow,
+                                      struct reference *r)
+{
+    miss(c, p, number, in_shadow, r, SEVERAL | IN_WINDOW);
+}
+
+INLINED void miss_as(struct cache *c, struct plain *p, uint32_t number, bool in_shadow, struct reference *r,
+                     unsigned how)
+{
+    if (how & IN_WINDOW)
+        (how & SEVERAL ? miss_of_several_in_window : miss_in_window)(c, p, number, in_shadow, r);
+    else
+        (how & SEVERAL ? miss_of_several : miss_alone)(c, p, number, in_shadow, r);
 }
 
 /* ---- references ---- */
@@ -225,13 +267,13 @@ static void place_stacks(struct plain *p, struct plain_bank *b)
 /* Bytes of which most may be zeros, in memory that takes only the pages used. */
 static void copy_sparse(char *to, const char *from, size_t bytes)
 {
-    static const char zeros[SPARSE_BYTES];
-    for (size_t at = 0; at < bytes; at += SPARSE_BYTES)
-        if (memcmp(from + at, zeros, SPARSE_BYTES) != 0)
-            memcpy(to + at, from + at, SPARSE_BYTES);
+    static const char zeros[PLAIN_SPARSE_BYTES];
+    for (size_t at = 0; at < bytes; at += sizeof zeros)
+        if (memcmp(from + at, zeros, sizeof zeros) != 0)
+            memcpy(to + at, from + at, sizeof zeros);
 }
 
-void plain_make_room(struct plain *p, struct plain_bank *b, uint32_t number)
+static void grow(const struct plain *p, struct plain_bank *b, uint32_t number)
 {
     bool is_sparse = b != p->home;
     uint32_t cap = (uint32_t)max_u64(b->cap, LINES_FIRST);
@@ -247,44 +289,50 @@ void plain_make_room(struct plain *p, struct plain_bank *b, uint32_t number)
     b->memory = memory;
     b->of = of;
     b->cap = cap;
+}
+
+void plain_make_room(struct plain *p, struct plain_bank *b, uint32_t number)
+{
+    if (number >= b->cap)
+        grow(p, b, number);
     place_stacks(p, b);
 }
 
-INLINED uint32_t number_of(struct plain *p, struct plain_bank *b, uint64_t line, bool several)
+INLINED uint32_t number_of(struct plain *p, struct plain_bank *b, uint64_t line, unsigned how)
 {
     uint32_t number = numbers_of(&p->numbers, line);
     if (number >= p->home->cap)
         plain_make_room(p, p->home, number);
-    if (several && number >= b->cap)
+    if (how & SEVERAL && number >= b->cap)
         plain_make_room(p, b, number);
     return number;
 }
 
 /* A line of a reference. Returns the place of its last use among the stack's sizes, or of several threads the curve's.
  */
-INLINED unsigned use(struct cache *c, struct plain *p, uint32_t x, struct reference *r, bool stores, bool several)
+INLINED unsigned use(struct cache *c, struct plain *p, uint32_t x, struct reference *r, bool stores, unsigned how)
 {
-    struct plain_bank *b = bank_of(p, r, 0, several);
+    struct plain_bank *b = bank_of(p, r, 0, how);
     struct plain_line *n = &b->of[x];
-    unsigned size = several ? 0 : stack_use(&p->stack, x);
-    bool in_shadow = several ? shadow_use(&b->levels[0].shadow, x) : size <= p->shadow_size;
+    unsigned size = how & SEVERAL ? 0 : stack_use(&p->stack, x);
+    bool in_shadow = how & SEVERAL ? shadow_use(&b->levels[0].shadow, x) : size <= p->shadow_size;
     if (n->here & 1)
-        touch(&b->levels[0], r->line, n->way[0]);
+        hit(c, p, b, 0, x, r->line, how);
     else
-        (several ? miss_of_several : miss_alone)(c, p, x, in_shadow, r);
+        miss_as(c, p, x, in_shadow, r, how);
     n->dirty = (uint8_t)(n->dirty | stores);
-    return several && p->curve ? stack_use(&p->curve->stack, x) : size;
+    return how & SEVERAL && p->curve ? stack_use(&p->curve->stack, x) : size;
 }
 
 /* CACHE_USE: of a line that is not there its place in the order of use would be one more than the levels have. */
-INLINED void use_only(struct plain *p, struct plain_bank *of_thread, uint32_t x, uint64_t line, bool several)
+INLINED void use_only(struct plain *p, struct plain_bank *of_thread, uint32_t x, uint64_t line, unsigned how)
 {
-    struct plain_bank *b = several ? of_thread : p->home;
-    if (several && p->curve)
+    struct plain_bank *b = how & SEVERAL ? of_thread : p->home;
+    if (how & SEVERAL && p->curve)
         stack_use(&p->curve->stack, x);
     if (!(b->of[x].here & 1))
         return;
-    if (several)
+    if (how & SEVERAL)
         shadow_use(&b->levels[0].shadow, x);
     else
         stack_use(&p->stack, x);
@@ -303,11 +351,11 @@ INLINED void write_to_others(struct cache *c, uint32_t number, const struct refe
 }
 
 INLINED void run_one(struct cache *c, struct plain *p, struct plain_bank *b, uint32_t number, const struct cache_ref *r,
-                     bool several)
+                     unsigned how)
 {
     struct level *l = &c->levels[p->at[0]];
     if (__builtin_expect(r->kind == CACHE_USE, 0)) {
-        use_only(p, b, number, r->address >> p->shift, several);
+        use_only(p, b, number, r->address >> p->shift, how);
         return;
     }
     bool is_modify = r->kind == CACHE_MODIFY, stores = r->kind == CACHE_WRITE || is_modify;
@@ -317,14 +365,14 @@ INLINED void run_one(struct cache *c, struct plain *p, struct plain_bank *b, uin
                           .ref = r,
                           .bank = b};
     uint64_t last = (r->address + r->bytes - 1) >> p->shift;
-    bool is_one = x.line == last, is_shared = several && c->coherence;
+    bool is_one = x.line == last, is_shared = how & SEVERAL && c->coherence;
     bool is_watched = is_shared && (!is_one || coherence_watches(c->coherence, r->address));
     if (is_shared && stores)
         write_to_others(c, number, &x, is_one, is_watched);
-    unsigned farthest = use(c, p, number, &x, stores, several);
+    unsigned farthest = use(c, p, number, &x, stores, how);
     while (x.line < last) {
         x.line++;
-        unsigned size = use(c, p, number_of(p, b, x.line, several), &x, stores, several);
+        unsigned size = use(c, p, number_of(p, b, x.line, how), &x, stores, how);
         farthest = size > farthest ? size : farthest;
     }
     l->counts.references[x.kind]++;
@@ -334,30 +382,30 @@ INLINED void run_one(struct cache *c, struct plain *p, struct plain_bank *b, uin
         coherence_use(c, &v);
     }
     if (p->curve)
-        curve_count(p->curve, several ? farthest : p->curve_size[farthest], r->cell);
+        curve_count(p->curve, how & SEVERAL ? farthest : p->curve_size[farthest], r->cell);
 }
 
 /* The sets of further levels that it will be looked for in. */
 INLINED void fetch_further(const struct cache *c, const struct plain *p, const struct plain_bank *b, uint32_t number,
-                           uint64_t line, bool several)
+                           uint64_t line, unsigned how)
 {
     unsigned here = b->of[number].here;
     if (here & 1)
         return;
     for (unsigned at = 1; !(here & 1) && at < p->level_count; at++, here >>= 1) {
-        const struct plain_level *l = &(several && at < p->own ? b : p->home)->levels[at];
+        const struct plain_level *l = &(how & SEVERAL && at < p->own ? b : p->home)->levels[at];
         uint64_t first = plain_set(l, line) * l->row;
         __builtin_prefetch(&l->used[first], 1);
         __builtin_prefetch(&l->lines[first], 1);
     }
-    if (several && c->coherence)
+    if (how & SEVERAL && c->coherence)
         coherence_look(c->coherence, line << p->shift);
 }
 
-INLINED void fetch_line(const struct plain *p, const struct plain_bank *b, uint32_t number, bool several)
+INLINED void fetch_line(const struct plain *p, const struct plain_bank *b, uint32_t number, unsigned how)
 {
     __builtin_prefetch(&b->of[number], 1);
-    if (!several)
+    if (!(how & SEVERAL))
         return;
     if (b != p->home)
         __builtin_prefetch(&p->home->of[number], 1);
@@ -367,62 +415,34 @@ INLINED void fetch_line(const struct plain *p, const struct plain_bank *b, uint3
 
 /* Where many miss not all that is known of lines is near: it is fetched in two steps, some references before. (A
  * further step, for the lines that have to go, costs more than it saves: to find them the whole set is read twice.) */
-INLINED void run_far(struct cache *c, struct plain *p, const struct cache_ref *refs, size_t count, bool several)
+INLINED void run_far(struct cache *c, struct plain *p, const struct cache_ref *refs, size_t count, unsigned how)
 {
     uint32_t numbers[PART];
     for (size_t i = 0; i < count + 2 * AHEAD; i++) {
         size_t next = i - AHEAD, now = next - AHEAD;
         if (i < count) {
-            struct plain_bank *b = several ? p->banks[refs[i].thread] : p->home;
-            numbers[i] = refs[i].kind == CACHE_FETCH ? 0 : number_of(p, b, refs[i].address >> p->shift, several);
-            fetch_line(p, b, numbers[i], several);
+            struct plain_bank *b = how & SEVERAL ? p->banks[refs[i].thread] : p->home;
+            numbers[i] = refs[i].kind == CACHE_FETCH ? 0 : number_of(p, b, refs[i].address >> p->shift, how);
+            fetch_line(p, b, numbers[i], how);
         }
         if (next < count)
-            fetch_further(c, p, several ? p->banks[refs[next].thread] : p->home, numbers[next],
-                          refs[next].address >> p->shift, several);
+            fetch_further(c, p, how & SEVERAL ? p->banks[refs[next].thread] : p->home, numbers[next],
+                          refs[next].address >> p->shift, how);
         if (now < count && numbers[now])
-            run_one(c, p, several ? p->banks[refs[now].thread] : p->home, numbers[now], &refs[now], several);
+            run_one(c, p, how & SEVERAL ? p->banks[refs[now].thread] : p->home, numbers[now], &refs[now], how);
     }
 }
 
-INLINED void run_near(struct cache *c, struct plain *p, const struct cache_ref *refs, size_t count, bool several)
+INLINED void run_near(struct cache *c, struct plain *p, const struct cache_ref *refs, size_t count, unsigned how)
 {
     for (const struct cache_ref *r = refs; r < refs + count; r++) {
-        struct plain_bank *b = several ? p->banks[r->thread] : p->home;
+        struct plain_bank *b = how & SEVERAL ? p->banks[r->thread] : p->home;
         if (r->kind != CACHE_FETCH)
-            run_one(c, p, b, number_of(p, b, r->address >> p->shift, several), r, several);
+            run_one(c, p, b, number_of(p, b, r->address >> p->shift, how), r, how);
     }
 }
 
-/* ---- banks ---- */
-
-static uint64_t room_of(const struct cache *c, unsigned at)
-{
-    const struct cache_level *l = &c->levels[at].config;
-    return max_u64(l->size_bytes / l->line_bytes / (c->sets.one_in ? c->sets.one_in : 1), 1);
-}
-
-static void init_level(struct plain_level *l, const struct cache_level *k)
-{
-    l->sets = k->size_bytes / k->line_bytes / k->ways;
-    l->mask = l->sets & (l->sets - 1) ? 0 : l->sets - 1;
-    l->row = ALIGN_UP(k->ways, 4);
-    l->clock = CLOCK_MAX - CLOCK_LEFT; /* so that it turns back in each run that is not short, and in tests */
-    l->used = xmalloc(l->sets * l->row * sizeof *l->used);
-    l->lines = xmalloc(l->sets * l->row * sizeof *l->lines);
-    for (uint64_t i = 0; i < l->sets * l->row; i++)
-        l->used[i] = i % l->row < k->ways ? (uint32_t)(i % l->row) : UINT32_MAX;
-}
-
-static struct plain_bank *bank_new(const struct cache *c, const struct plain *p, unsigned levels)
-{
-    struct plain_bank *b = xmalloc(sizeof *b);
-    for (unsigned i = 0; i < levels; i++) {
-        init_level(&b->levels[i], &c->levels[p->at[i]].config);
-        shadow_init(&b->levels[i].shadow, room_of(c, p->at[i]));
-    }
-    return b;
-}
+/* ---- all that came ---- */
 
 /* Of the second level, if there is one. */
 static uint64_t misses_of(const struct cache *c, const struct plain *p)
@@ -431,20 +451,40 @@ static uint64_t misses_of(const struct cache *c, const struct plain *p)
     return n->misses[CACHE_READ] + n->misses[CACHE_WRITE];
 }
 
-static void run_alone(struct cache *c, struct plain *p, const struct cache_ref *refs, size_t count)
+INLINED void run_as(struct cache *c, struct plain *p, const struct cache_ref *refs, size_t count, unsigned how)
 {
     if (p->is_far)
-        run_far(c, p, refs, count, false);
+        run_far(c, p, refs, count, how);
     else
-        run_near(c, p, refs, count, false);
+        run_near(c, p, refs, count, how);
+}
+
+static void run_alone(struct cache *c, struct plain *p, const struct cache_ref *refs, size_t count)
+{
+    run_as(c, p, refs, count, 0);
 }
 
 static void run_several(struct cache *c, struct plain *p, const struct cache_ref *refs, size_t count)
 {
-    if (p->is_far)
-        run_far(c, p, refs, count, true);
+    run_as(c, p, refs, count, SEVERAL);
+}
+
+static void run_in_window(struct cache *c, struct plain *p, const struct cache_ref *refs, size_t count)
+{
+    run_as(c, p, refs, count, IN_WINDOW);
+}
+
+static void run_several_in_window(struct cache *c, struct plain *p, const struct cache_ref *refs, size_t count)
+{
+    run_as(c, p, refs, count, SEVERAL | IN_WINDOW);
+}
+
+static void run_some(struct cache *c, struct plain *p, const struct cache_ref *refs, size_t count)
+{
+    if (c->in_window)
+        (p->is_several ? run_several_in_window : run_in_window)(c, p, refs, count);
     else
-        run_near(c, p, refs, count, true);
+        (p->is_several ? run_several : run_alone)(c, p, refs, count);
 }
 
 /* How many of them come before one that is not plain, or of a thread that is not known. */
@@ -461,111 +501,31 @@ static bool add_thread(struct cache *c, struct plain *p, unsigned thread)
 {
     if (p->banks[thread])
         return false; /* it is something else */
-    if (!p->has_begun) {
-        p->home = p->banks[thread] = bank_new(c, p, p->level_count);
-        p->thread = thread;
-        p->has_begun = true;
-        plain_make_room(p, p->home, 0);
-        return true;
-    }
-    if (!plain_takes_threads(c, p))
+    if ((p->has_begun || c->coherence) && !plain_takes_threads(c, p))
         return false;
-    if (!p->is_several)
+    if (p->has_begun && !p->is_several)
         plain_begin_several(c, p);
-    p->banks[thread] = bank_new(c, p, p->own);
-    plain_make_room(p, p->banks[thread], 0);
+    plain_add_bank(c, p, thread);
+    if (c->coherence && !p->is_several) /* there were several in a window before: what they took is known of all */
+        plain_begin_several(c, p);
     return true;
 }
 
 size_t plain_run(struct cache *c, struct plain *p, const struct cache_ref *refs, size_t count)
 {
     size_t n = 0, now;
-    while (n < count) {
+    while (n < count && p->in_window == c->in_window && !(c->in_window && plain_is_late(p))) {
         uint64_t before = misses_of(c, p);
         now = run_known(c, p, refs + n, min_u64(count - n, PART));
         if (!now && !add_thread(c, p, refs[n].thread))
             break;
         if (p->is_several && now)
             plain_vote(p, refs[n].thread);
-        (p->is_several ? run_several : run_alone)(c, p, refs + n, now);
+        run_some(c, p, refs + n, now);
         p->is_far = now ? (misses_of(c, p) - before) * FAR_SHARE > now : p->is_far;
         n += now;
     }
     if (p->curve)
         p->curve->lines = (uint32_t)(p->is_several ? p->curve->stack.held : p->stack.held);
     return n;
-}
-
-/* ---- made ---- */
-
-static void bank_free(struct plain_bank *b)
-{
-    for (unsigned i = 0; b && i < PLAIN_LEVELS_MAX; i++) {
-        free(b->levels[i].used);
-        free(b->levels[i].lines);
-        shadow_fini(&b->levels[i].shadow);
-    }
-    if (b)
-        free(b->memory);
-    free(b);
-}
-
-static bool is_plain_level(const struct cache_level *l, const struct cache_level *nearest)
-{
-    return l->policy == CACHE_LRU && l->inclusion == CACHE_NEITHER && !l->write_through && !l->no_allocate &&
-           !l->whole && !l->has_streams && l->ways <= PLAIN_WAYS_MAX &&
-           l->size_bytes / l->line_bytes <= PLAIN_LINES_MAX && l->line_bytes == nearest->line_bytes;
-}
-
-struct plain *plain_new(const struct cache *c)
-{
-    unsigned count = 0;
-    for (int i = c->nearest_data; i != NO_LEVEL; i = c->levels[i].next, count++)
-        if (!is_plain_level(&c->levels[i].config, &c->levels[c->nearest_data].config))
-            return NULL;
-    if (!c->with_causes || !count || count > PLAIN_LEVELS_MAX)
-        return NULL;
-    struct plain *p = xmalloc(sizeof *p);
-    for (int i = c->nearest_data; i != NO_LEVEL; i = c->levels[i].next) {
-        p->own += !c->levels[i].config.is_shared;
-        p->at[p->level_count++] = (unsigned)i;
-    }
-    uint64_t room = room_of(c, p->at[0]);
-    p->shift = c->levels[p->at[0]].shift;
-    stack_init(&p->stack, &room, 1);
-    numbers_init(&p->numbers);
-    return p;
-}
-
-void plain_free(struct plain *p)
-{
-    if (!p)
-        return;
-    for (unsigned thread = 0; thread < CACHE_THREADS_MAX; thread++)
-        bank_free(p->banks[thread]);
-    stack_fini(&p->stack);
-    numbers_fini(&p->numbers);
-    free(p);
-}
-
-bool plain_carry(struct plain *p, const struct cache *c, struct cache_curve *k)
-{
-    uint64_t lines[STACK_SIZES_MAX], room = room_of(c, p->at[0]);
-    unsigned sizes = 0, i = 0;
-    if (k->shift != p->shift || p->has_begun || k->lines)
-        return false;
-    for (bool is_placed = false; i < k->sizes || !is_placed;) {
-        uint64_t next = i < k->sizes ? curve_size_lines(k, i) : UINT64_MAX;
-        p->curve_size[sizes] = (uint8_t)i;
-        if (!is_placed && room <= next)
-            p->shadow_size = sizes;
-        lines[sizes++] = !is_placed && room < next ? room : next;
-        i += is_placed || room >= next;
-        is_placed |= room <= next;
-    }
-    p->curve_size[sizes] = (uint8_t)k->sizes;
-    stack_fini(&p->stack);
-    stack_init(&p->stack, lines, sizes);
-    p->curve = k;
-    return true;
 }

@@ -14,6 +14,10 @@
  * From the second thread on (threads.c) each has a bank: its private levels, and what is known of lines there. Shared
  * levels are in the bank of the thread that makes most references, so that one look-up serves all levels of it. What
  * threads take from each other is coherence.c's, as of other levels.
+ *
+ * Each window (cache_window_begin) begins with the memory of the one before. What it tells of a line that hits, or
+ * goes, stands beside its way (window.h): ages are differences of times of use, so of a window the clock never turns
+ * back.
  */
 #ifndef MTOOL_CACHE_PLAIN_H
 #define MTOOL_CACHE_PLAIN_H
@@ -21,8 +25,12 @@
 #include "cache/curve.h"
 #include "cache/hierarchy.h"
 
-enum { PLAIN_LEVELS_MAX = 3, PLAIN_WAYS_MAX = 32, PLAIN_WAY_BITS = 5 };
+enum { PLAIN_LEVELS_MAX = 3, PLAIN_WAYS_MAX = 32, PLAIN_WAY_BITS = 5, PLAIN_SPARSE_BYTES = 4096 };
 enum { PLAIN_LINES_MAX = 1 << 23 }; /* of a level: all its ways are there from the first reference on */
+/* Times of uses; where a level begins with a window; of a window the levels are handed over some time before the end
+ * (more lines than the references have that plain_run takes at a time), for its times tell ages. */
+enum { PLAIN_CLOCK_MAX = UINT32_MAX >> PLAIN_WAY_BITS, PLAIN_CLOCK_LATE = 1 << 22 };
+enum { PLAIN_CLOCK_BEGIN = PLAIN_CLOCK_MAX - PLAIN_CLOCK_LATE - (1 << 24) };
 
 struct plain_line {
     uint32_t at[PLAIN_LEVELS_MAX];   /* its place in the order of use of the level's shadow; 0: it never came there */
@@ -33,12 +41,20 @@ struct plain_line {
 enum { PLAIN_LINE_SPREAD = 3 }; /* log2 of how many times a place it is */
 _Static_assert(sizeof(struct plain_line) == sizeof(uint32_t) << PLAIN_LINE_SPREAD, "they lie in a row");
 
+struct plain_stay { /* in a window, of a way */
+    uint32_t came;  /* time when its line came to a full set; 0: to one that had room */
+    uint32_t cell;  /* whose reference that was */
+};
+
 struct plain_level {
     uint32_t *used;  /* [sets * row] time of the last use << PLAIN_WAY_BITS | way; of no way: the greatest number */
     uint32_t *lines; /* [sets * row] numbers; 0: none */
     uint64_t mask, sets;
-    uint32_t clock, row;  /* row: ways, up to a multiple of 4 */
-    struct shadow shadow; /* of the nearest level, as long as there is one thread, plain.stack */
+    uint32_t clock, row;      /* row: ways, up to a multiple of 4 */
+    uint32_t ways, begin;     /* begin: the clock when nothing was there */
+    struct plain_stay *stays; /* [sets * row]; NULL but for windows */
+    uint8_t *held;            /* [sets] ways that have a line; as stays */
+    struct shadow shadow;     /* of the nearest level, as long as there is one thread, plain.stack */
 };
 
 struct plain_bank {                              /* of a thread */
@@ -49,10 +65,12 @@ struct plain_bank {                              /* of a thread */
 };
 
 struct plain {
-    unsigned at[PLAIN_LEVELS_MAX];               /* levels that data reach, among the cache's */
-    unsigned level_count, own;                   /* own: those that each thread has for itself, the first ones */
-    struct plain_bank *banks[CACHE_THREADS_MAX]; /* by thread; NULL: it was not seen */
-    struct plain_bank *home;                     /* where shared levels are */
+    unsigned at[PLAIN_LEVELS_MAX];                /* levels that data reach, among the cache's */
+    unsigned level_count, own;                    /* own: those that each thread has for itself, the first ones */
+    struct plain_bank *banks[CACHE_THREADS_MAX];  /* by thread; NULL: it was not seen */
+    struct plain_bank *home;                      /* where shared levels are */
+    struct plain_bank *spares[CACHE_THREADS_MAX]; /* of the window before, empty; NULL: none */
+    unsigned last_home;                           /* whose, that of `home` among them */
     unsigned most, votes, enough; /* the thread that most parts of the stream begin with; votes for it; to move there */
     struct numbers numbers;
     struct stack stack;                      /* as long as there is one thread */
@@ -61,6 +79,7 @@ struct plain {
     struct cache_curve *curve;               /* NULL: there is none to carry */
     unsigned shift, thread;                  /* of an address, to its line; the first one */
     bool has_begun, is_several, is_far;
+    bool in_window; /* since plain_begin_window */
 };
 
 static inline uint64_t plain_set(const struct plain_level *l, uint64_t line)
@@ -75,7 +94,14 @@ void plain_free(struct plain *p);
 bool plain_carry(struct plain *p, const struct cache *c, struct cache_curve *k);
 /* Returns how many of them are plain. */
 size_t plain_run(struct cache *c, struct plain *p, const struct cache_ref *refs, size_t count);
-void plain_make_room(struct plain *p, struct plain_bank *b, uint32_t number); /* for lines up to that, anew */
+void plain_make_room(struct plain *p, struct plain_bank *b, uint32_t number); /* for lines up to that */
+/* A bank for the thread, of the first one with all levels. Of windows of several threads the first one is for who made
+ * most of the references in the window before, whoever comes. */
+void plain_add_bank(const struct cache *c, struct plain *p, unsigned thread);
+/* As if nothing had come. There must be no curve. */
+void plain_begin_window(const struct cache *c, struct plain *p);
+/* In a window: the clock of a level has nearly come to its end. */
+bool plain_is_late(const struct plain *p);
 /* over.c: what the levels hold goes to the banks of its threads, and the curve's order to the curve. */
 void plain_hand_over(struct cache *c, struct plain *p);
 

@@ -22,7 +22,7 @@ static void part_stack(struct plain *p)
     for (size_t i = 0; p->curve && i < held; i++)
         stack_use(&p->curve->stack, of[i]);
     held = stack_lines(&p->stack, p->stack.oldest[p->shadow_size], of);
-    for (uint32_t x = 0; x < p->home->cap; x++)
+    for (uint32_t x = 0; x < min_u64(p->home->cap, p->numbers.count); x++)
         p->home->of[x].at[0] = 0;
     for (size_t i = 0; i < held; i++)
         shadow_use(&p->home->levels[0].shadow, of[i]);
@@ -59,8 +59,9 @@ static void move_home(struct plain *p, struct plain_bank *to)
 {
     struct plain_bank *from = p->home;
     p->home = to;
-    plain_make_room(p, to, (uint32_t)max_u64(from->cap, to->cap) - 1);
-    for (uint32_t x = 0; x < from->cap; x++)
+    uint32_t count = (uint32_t)min_u64(from->cap, p->numbers.count);
+    plain_make_room(p, to, count - 1);
+    for (uint32_t x = 0; x < count; x++)
         move_line(&to->of[x], &from->of[x], p->own, p->level_count);
     for (unsigned at = p->own; at < p->level_count; at++) {
         to->levels[at] = from->levels[at];
@@ -118,9 +119,11 @@ static struct plain_line *line_of(struct plain *p, unsigned thread, uint64_t lin
 
 static void free_way(const struct plain_level *l, uint64_t line, uint32_t way)
 {
-    uint64_t at = plain_set(l, line) * l->row + way;
+    uint64_t set = plain_set(l, line), at = set * l->row + way;
     l->used[at] = way;
     l->lines[at] = 0;
+    if (l->held)
+        l->held[set]--;
 }
 
 bool plain_take(struct cache *c, int at, unsigned thread, uint64_t line, uint32_t by, lines_entry *dirty)

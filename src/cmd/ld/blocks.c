@@ -84,7 +84,7 @@ int report_blocks(const struct cmd_args *a)
     else
         put_table(a, b, &out);
     ld_blocks_free(b);
-    return cmd_print(&out);
+    return report_print(a, &out);
 }
 
 int cmd_blocks(const struct cmd_args *a) { return report_blocks(a); }

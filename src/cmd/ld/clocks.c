@@ -144,5 +144,5 @@ int report_clocks(const struct cmd_args *a)
     else
         put_text(a, c, &out);
     ld_clocks_free(c);
-    return cmd_print(&out);
+    return report_print(a, &out);
 }

@@ -163,5 +163,5 @@ int report_events(const struct cmd_args *a)
     }
     for (size_t i = 0; i < parsed; i++)
         ld_idiom_free((struct ld_idiom *)(uintptr_t)idioms[i]);
-    return is_read ? cmd_print(&out) : CMD_UNUSABLE;
+    return is_read ? report_print(a, &out) : CMD_UNUSABLE;
 }

@@ -219,7 +219,7 @@ int report_gprof(const struct cmd_args *a)
         else
             put_text(a, c, order, places, arcs, &out);
         free(order);
-        rc = cmd_print(&out);
+        rc = report_print(a, &out);
     }
     ld_calls_free(c);
     return rc;

@@ -4,7 +4,6 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <ftw.h>
 #include <glob.h>
 #include <limits.h>
 #include <malloc.h>
@@ -15,6 +14,7 @@
 
 #include "cmd/cmd.h"
 #include "cmd/ld/child.h"
+#include "cmd/ld/folder.h"
 #include "cmd/run/profile.h"
 #include "launch/launch.h"
 #include "ld/ld.h"
@@ -31,28 +31,6 @@ static const char *tool_name(const struct cmd_args *a)
 /* Names of linkers: of a target or not, then one of these, then a version (-14) or none. */
 static const char target[] = "x86_64-linux-gnu-";
 static const char *const linkers[] = {"ld.bfd", "ld.gold", "ld.lld", "ld.mold", "ld"};
-
-/* ---- folders ---- */
-
-static int remove_one(const char *path, const struct stat *st, int type, struct FTW *ftw)
-{
-    (void)st, (void)type, (void)ftw;
-    return remove(path);
-}
-
-static void remove_folder(const char *path) { (void)nftw(path, remove_one, 16, FTW_DEPTH | FTW_PHYS); }
-
-static const char *make_folder(const struct cmd_args *a, const char *in)
-{
-    char *path = arena_printf(a->arena, "%s/mtool-ld.XXXXXX", in);
-    return mkdtemp(path) ? path : (diag_error("ld: cannot make a folder in %s: %s", in, strerror(errno)), NULL);
-}
-
-static const char *temporary(void)
-{
-    const char *t = getenv("TMPDIR");
-    return t && *t ? t : "/tmp";
-}
 
 /* ---- a step of a build ---- */
 
@@ -150,7 +128,7 @@ static int link_once(const struct cmd_args *a, const char *build)
     keep_memory();
     struct ld_tally tally = {0};
     char *why = NULL;
-    const char *folder = make_folder(a, build);
+    const char *folder = folder_make(a->arena, build);
     if (!folder)
         return CMD_SELF_FAILED;
     struct machine *machine = NULL;
@@ -165,15 +143,15 @@ static int link_once(const struct cmd_args *a, const char *build)
                         .samples_short = a->sample_short,
                         .is_private = a->private_memory};
     if (l.tool->id == LD_TOOL_SCHEDULE && cmd_machine_get(a, &machine, &where) != 0)
-        return remove_folder(folder), CMD_UNUSABLE;
+        return folder_remove(folder), CMD_UNUSABLE;
     if (a->counted && read_counts(a, a->counted, &counts) < 0)
-        return remove_folder(folder), CMD_UNUSABLE;
+        return folder_remove(folder), CMD_UNUSABLE;
     l.machine = machine;
     l.counts = counts;
     int status = ld_link(&l, &tally, &why);
     if (status == 0 && (tally.funcs || why || tally.left.len || tally.lto))
         say_tally(build, &tally, why);
-    remove_folder(folder);
+    folder_remove(folder);
     machine_free(machine);
     if (counts)
         ld_variables_free(counts);
@@ -442,7 +420,7 @@ static int build(const struct cmd_args *a, const char *folder)
     if (status < 0)
         return CMD_UNUSABLE;
     say_summary(a, folder, status == 0);
-    remove_folder(folder);
+    folder_remove(folder);
     launch_exit_like(status);
 }
 
@@ -463,22 +441,24 @@ int cmd_ld(const struct cmd_args *a)
     const char *of_build = getenv(FOLDER_ENV);
     if (!a->link)
         child_hold_signals();
-    const char *folder = a->link && of_build ? of_build : make_folder(a, temporary());
+    const char *folder = a->link && of_build ? of_build : folder_make(a->arena, folder_temporary());
     int rc;
     if (!folder)
         return CMD_SELF_FAILED;
-    if (!of_build)
+    if (!of_build) {
         ld_cache_evict();
+        folder_remove_left(a->arena, folder_temporary());
+    }
     if (!a->link) {
         rc = build(a, folder);
-        remove_folder(folder);
+        folder_remove(folder);
         child_release_signals();
         return rc;
     }
     rc = link_once(a, folder);
     if (!of_build) {
         say_summary(a, folder, rc == 0);
-        remove_folder(folder);
+        folder_remove(folder);
     }
     if (rc > 128)
         launch_exit_like(rc - 128);

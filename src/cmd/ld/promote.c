@@ -98,5 +98,5 @@ int report_promote(const struct cmd_args *a)
     else
         put_table(a, &p, &out);
     ld_promotion_free(&p);
-    return cmd_print(&out);
+    return report_print(a, &out);
 }

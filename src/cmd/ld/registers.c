@@ -121,5 +121,5 @@ int report_registers(const struct cmd_args *a)
     else
         put_text(a, r, &out);
     ld_registers_free(r);
-    return cmd_print(&out);
+    return report_print(a, &out);
 }

@@ -1,7 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0
  * mtool ld-report: what programs wrote, by the tool that they were linked with. */
 #include "cmd/ld/report.h"
+#include "report/report.h"
 #include "rewrite/rewrite.h"
+
+int report_print(const struct cmd_args *a, struct strbuf *out)
+{
+    const char *text = a->json || !out->len ? NULL : arena_strndup(a->arena, out->data, out->len);
+    const char *plain = text ? name_plain(a->arena, text) : NULL;
+    if (plain && plain != text) {
+        str_free(out);
+        str_puts(out, plain);
+    }
+    return cmd_print(out);
+}
 
 void report_warn_flow(uint64_t inconsistent)
 {

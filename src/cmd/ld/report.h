@@ -13,6 +13,8 @@ int report_clocks(const struct cmd_args *a);
 int report_events(const struct cmd_args *a);
 int report_gprof(const struct cmd_args *a);
 
+/* Prints and empties it; text with the names of C++ and Rust as their authors wrote them. */
+int report_print(const struct cmd_args *a, struct strbuf *out);
 /* Of counts of blocks. */
 void report_warn_flow(uint64_t inconsistent);
 int report_promote(const struct cmd_args *a);

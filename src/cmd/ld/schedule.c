@@ -99,5 +99,5 @@ int report_schedule(const struct cmd_args *a)
     else
         put_table(a, s, &out);
     ld_schedules_free(s);
-    return cmd_print(&out);
+    return report_print(a, &out);
 }

@@ -88,5 +88,5 @@ int report_variables(const struct cmd_args *a)
     else
         put_text(a, all, &out);
     ld_variables_free(all);
-    return cmd_print(&out);
+    return report_print(a, &out);
 }

@@ -156,7 +156,7 @@ static void take(struct profile *p, const struct launch_result *run, const struc
     diag_debug(1, "probes: the program took %.4f s of user time with them", run->user_s);
     double share = run->wall_s > 0 ? (run->user_s + run->system_s) / run->wall_s : 1;
     const struct prof_probe_terms terms = {hz,          plan->inside_ticks, plan->pair_ticks, share < 1 ? share : 1,
-                                           run->user_s, run->system_s};
+                                           run->user_s, run->system_s,      run->after_exit_s};
     prof_probes_take(p->result, paths, run->probes, run->probe_count, &terms);
 }
 

@@ -79,20 +79,17 @@ uint32_t spaces_processes(const struct spaces *s) { return s->processes_seen; }
 uint32_t spaces_threads_max(const struct spaces *s) { return s->threads_max; }
 bool spaces_threads_seen(const struct spaces *s) { return s->threads_seen; }
 
-uint32_t spaces_left(const struct spaces *s, bool *has_own_session)
+struct spaces_left spaces_left(const struct spaces *s)
 {
-    uint32_t left = 0;
-    *has_own_session = false;
+    struct spaces_left left = {0};
     for (size_t i = 0; i < s->processes.len; i++) {
-        uint32_t pid = s->processes.data[i].pid;
-        if (pid == s->root_pid || s->processes.data[i].is_snapshot || !procfs_is_alive((pid_t)pid))
+        const struct process *pr = &s->processes.data[i];
+        if (pr->pid == s->root_pid || pr->is_snapshot || !procfs_is_alive((pid_t)pr->pid))
             continue;
-        pid_t session = getsid((pid_t)pid);
-        left = left ? left : pid;
-        if (session < 0 || session == getsid(0))
-            continue;
-        *has_own_session = true;
-        return pid;
+        pid_t session = getsid((pid_t)pr->pid);
+        struct spaces_left found = {pr->pid, session >= 0 && session != getsid(0), pr->is_other};
+        if (!left.pid || (found.has_own_session && (!left.has_own_session || left.is_other)))
+            left = found;
     }
     return left;
 }

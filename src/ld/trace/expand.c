@@ -228,6 +228,15 @@ static void take_late(struct ld_trace_expand *x, struct ld_trace_stream *s, unsi
         s->depth--;
 }
 
+static void use_lines(const struct ld_trace_expand *x, uint64_t whose, const volatile uint64_t *lines, unsigned count)
+{
+    uint64_t stream = 0;
+    if (!x->sim || !ld_trace_sim_slots(x->sim) || !map_get(x->streams, whose, &stream))
+        return;
+    for (unsigned i = 0; i < count; i++)
+        ld_trace_sim_use(x->sim, ((const struct ld_trace_stream *)(uintptr_t)stream)->who.number, lines[i]);
+}
+
 /* ---- records ---- */
 
 static struct ld_trace_part *find_part(const struct ld_trace_module *m, uint64_t at)
@@ -272,6 +281,8 @@ static inline unsigned record_words(const struct ld_trace_module *m, const volat
         return 0;
     if (!(*first >> 63)) {
         n = find_words(m, *first, part);
+    } else if (*first - WIRE_TRACE_USED <= WIRE_TRACE_LINES) {
+        n = 2 + (unsigned)(*first - WIRE_TRACE_USED);
     } else if (*first != WIRE_TRACE_END) {
         n = 2;
     }
@@ -306,6 +317,8 @@ enum ld_trace_stop ld_trace_give(struct ld_trace_expand *x, struct ld_trace_stre
         } else if (first == WIRE_TRACE_SEGMENT) {
             *segment = words[at + 1];
             stop = LD_TRACE_SEGMENT;
+        } else if (first - WIRE_TRACE_USED <= WIRE_TRACE_LINES) {
+            use_lines(x, words[at + 1], &words[at + 2], n - 2);
         } else if (first >> 63) {
             take_late(x, s, (unsigned)(first - WIRE_TRACE_LATE), words[at + 1]);
         } else if (s->module->program) { /* what stands behind a hole, or a block that cannot be read */

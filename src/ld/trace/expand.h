@@ -33,7 +33,8 @@ struct ld_trace_pending { /* a part that is under way */
     uint16_t late;
     uint64_t values[LD_TRACE_VALUES_MAX];
 };
-struct ld_trace_stream { /* what a thread does in a linked file */
+#define LD_TRACE_STREAM(module, thread) ((uint64_t)(module) << 32 | (thread)) /* as in struct wire_trace_kept */
+struct ld_trace_stream {                                                      /* what a thread does in a linked file */
     struct ld_trace_thread who;
     const struct ld_trace_module *module;
     uint64_t values[LD_TRACE_VALUES_MAX];                /* those that all parts share; behind them those of one */
@@ -44,6 +45,7 @@ struct ld_trace_expand {
     ld_trace_take_fn *take;
     void *ctx;
     struct ld_trace_sim *sim; /* in its place, or NULL */
+    struct map *streams;      /* LD_TRACE_STREAM -> struct ld_trace_stream */
     struct cache_ref refs[LD_TRACE_BATCH];
     size_t ref_count;
     uint64_t undone[4]; /* by kind: of parts that were left */

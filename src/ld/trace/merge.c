@@ -90,7 +90,7 @@ static struct ld_trace_module *module_of(struct ld_trace *t, uint32_t number)
 
 static struct ld_trace_stream *stream_of(struct ld_trace *t, const struct wire_trace_chunk *c)
 {
-    uint64_t key = (uint64_t)c->module << 32 | c->thread;
+    uint64_t key = LD_TRACE_STREAM(c->module, c->thread);
     uint64_t *at = map_place(&t->streams, key);
     if (*at)
         return (struct ld_trace_stream *)(uintptr_t)*at;
@@ -389,6 +389,7 @@ int ld_trace_new(ld_trace_take_fn *take, void *ctx, struct ld_trace_sim *sim, st
     t->expand.take = take;
     t->expand.ctx = ctx;
     t->expand.sim = sim;
+    t->expand.streams = &t->streams;
     if (sim)
         t->fetches = ld_trace_sim_fetches(sim, &t->fetch_shift);
     t->current = ID_NONE;
@@ -402,6 +403,7 @@ int ld_trace_new(ld_trace_take_fn *take, void *ctx, struct ld_trace_sim *sim, st
         return diag_error("ld-trace: no room for the shared buffer: %s", strerror(error));
     }
     t->buffer.head->filter_slots = sim ? ld_trace_sim_slots(sim) : 0;
+    t->buffer.head->filter_lines = t->buffer.head->filter_slots ? ld_trace_sim_lines(sim) : 1;
     *out = t;
     return 0;
 }

@@ -108,6 +108,20 @@ unsigned ld_trace_sim_slots(const struct ld_trace_sim *s)
     return (unsigned)mask + 1;
 }
 
+/* As many as a set has ways, or in a tree as many as it has levels of bits, and one. Chance may take any. */
+unsigned ld_trace_sim_lines(const struct ld_trace_sim *s)
+{
+    unsigned lines = WIRE_TRACE_LINES;
+    for (size_t i = 0; i < s->count; i++) {
+        const struct cache_level *l = &s->all[i]->levels.levels[s->all[i]->near_data];
+        unsigned kept = l->policy == CACHE_LRU    ? l->ways
+                        : l->policy == CACHE_PLRU ? 1u + (unsigned)__builtin_ctz(l->ways)
+                                                  : 1;
+        lines = (unsigned)min_u64(lines, kept);
+    }
+    return lines;
+}
+
 /* ---- references ---- */
 
 static void put(struct ld_trace_config *c)
@@ -116,16 +130,35 @@ static void put(struct ld_trace_config *c)
     c->count = c->room = 0;
 }
 
-static void send(struct ld_trace_config *c, struct ld_trace_filter *f, uint64_t address, unsigned bytes, unsigned kind,
-                 uint8_t thread)
+static void add(struct ld_trace_config *c, uint64_t address, unsigned bytes, unsigned kind, uint8_t thread)
 {
     if (c->count == c->room) {
         put(c);
         c->batch = feed_room(c->feed, &c->room);
     }
-    f->sent[kind == CACHE_MODIFY ? CACHE_READ : kind]++;
     c->batch[c->count++] =
         (struct cache_ref){.address = address, .bytes = (uint16_t)bytes, .kind = (uint8_t)kind, .thread = thread};
+}
+
+static void send(struct ld_trace_config *c, struct ld_trace_filter *f, uint64_t address, unsigned bytes, unsigned kind,
+                 uint8_t thread)
+{
+    f->sent[kind == CACHE_MODIFY ? CACHE_READ : kind]++;
+    add(c, address, bytes, kind, thread);
+}
+
+void ld_trace_sim_use(struct ld_trace_sim *s, uint32_t number, uint64_t address)
+{
+    for (size_t i = 0; i < s->count; i++) {
+        struct ld_trace_filter *f = s->all[i]->data;
+        uint64_t line = address >> f->shift, *slot = &f->slots[line & f->mask];
+        bool is_own = s->has_thread && s->number == number;
+        if (is_own && *slot >> 1 == (line << 1 | 1))
+            continue;
+        if (is_own)
+            *slot = line << 2 | 2;
+        add(s->all[i], address, 1, CACHE_USE, (uint8_t)(number % CACHE_THREADS_MAX));
+    }
 }
 
 void ld_trace_sim_reach(struct ld_trace_config *c, struct ld_trace_filter *f, uint64_t address, unsigned bytes,

@@ -70,6 +70,10 @@ static inline void ld_trace_sim_ops(struct ld_trace_sim *s, const struct ld_trac
     }
 }
 
+/* How many lines of each such place are in their set whatever comes, as long as so many others are not used. */
+unsigned ld_trace_sim_lines(const struct ld_trace_sim *s);
+/* A line that a thread knows to be there is used, which it had not told. */
+void ld_trace_sim_use(struct ld_trace_sim *s, uint32_t number, uint64_t address);
 void ld_trace_sim_thread(struct ld_trace_sim *s, uint32_t number); /* whose the next ones are */
 /* So many were made in all, those left out too. */
 void ld_trace_sim_count(struct ld_trace_sim *s, const uint64_t made[CACHE_KIND_COUNT]);

@@ -2,7 +2,7 @@
  * once WAY [N]: programs that notice how often they are run. Each writes a line to the file runs. lock: fails if the
  * file lock is there, and leaves it there. input: adds up the numbers of standard input N times over. background: a
  * child goes on for N milliseconds, its parent ends at once. dies: on SIGTERM it says so and ends itself by the same
- * signal.
+ * signal. helper: another program, in a session of its own, goes on for half a second behind this one's N turns.
  */
 #include <fcntl.h>
 #include <signal.h>
@@ -62,6 +62,21 @@ static int die(void)
     return raise(SIGTERM);
 }
 
+static void start_helper(void)
+{
+    int until[2];
+    if (pipe(until) < 0)
+        exit(1);
+    if (fork() == 0) {
+        setsid();
+        dup2(until[0], 0);
+        close(until[1]);
+        execlp("sh", "sh", "-c", "read -r nothing; sleep 0.5", NULL);
+        _exit(1);
+    }
+    close(until[0]);
+}
+
 int main(int argc, char **argv)
 {
     const char *way = argc > 1 ? argv[1] : "";
@@ -80,6 +95,8 @@ int main(int argc, char **argv)
         }
         return 0;
     }
+    if (!strcmp(way, "helper"))
+        start_helper();
     printf("%lu\n", work(n));
     return 0;
 }

@@ -346,6 +346,92 @@ static void test_as_not_plain(void **unused)
     }
 }
 
+static void same_estimates(const struct cache *a, const struct cache *b, unsigned level)
+{
+    struct cache_estimate x = cache_estimate(a, level), y = cache_estimate(b, level);
+    assert_memory_equal(&x, &y, sizeof x);
+    for (uint32_t cell = 0; cell < CELLS; cell++) {
+        x = cache_estimate_cell(a, level, cell);
+        y = cache_estimate_cell(b, level, cell);
+        assert_memory_equal(&x, &y, sizeof x);
+    }
+}
+
+/* Windows of plain levels for part of the way or all of it, of one thread or several from some place on; and such as a
+ * fetch has kept from that. */
+static void test_windows_as_not_plain(void **unused)
+{
+    (void)unused;
+    static struct cache_ref refs[STREAM];
+    static const char *const specs[] = {"256/64/1:code+1K/64/4:data+4K/64/8:data+16K/64/16:data:shared",
+                                        "256/64/1:code+512/64/2:data+1K/64/2:data:shared",
+                                        "256/64/1:code+3K/64/3:data+8K/64/16:data", "256/64/1:code+4K/64/8:data"};
+    double unknown = 0, generations = 0;
+    state = 5;
+    for (unsigned i = 0; i < 300; i++) {
+        struct cache_config k;
+        assert_int_equal(cache_parse(specs[i % ARRAY_LEN(specs)], &k), 0);
+        struct cache *a = cache_new(&k, true), *b = cache_new(&k, true);
+        for (unsigned window = 0; window < 1 + i % 4; window++) {
+            size_t count = 200 + chance(STREAM - 200), until = chance(2) ? count : chance(count);
+            size_t alone = chance(3) ? chance(count) : chance(2) ? count : 0; /* the first thread */
+            stream_with_uses(refs, count, &k);
+            for (size_t n = 0; n < alone; n++)
+                refs[n].thread = refs[0].thread;
+            struct cache_ref fetch = {1 << 20, 0, 4, CACHE_FETCH, refs[0].thread};
+            cache_window_begin(a);
+            cache_window_begin(b);
+            cache_run(b, &fetch, 1);
+            cache_run(a, refs, until);
+            cache_run(b, refs, until);
+            if (until < count)
+                cache_run(a, &fetch, 1);
+            cache_run(a, refs + until, count - until);
+            cache_run(b, refs + until, count - until);
+            cache_window_end_of(a, count, 1 + window);
+            cache_window_end_of(b, count, 1 + window);
+        }
+        for (unsigned l = 1; l < k.count; l++) {
+            same_counts(a, b, l);
+            same_estimates(a, b, l);
+            unknown += cache_estimate(a, l).unknown;
+            generations += cache_estimate(a, l).generations;
+        }
+        cache_free(a);
+        cache_free(b);
+    }
+    assert_true(unknown > 1000 && generations > 100);
+}
+
+/* One of more uses than plain levels tell the times of. */
+static void test_long_window(void **unused)
+{
+    enum { PARTS = 5000, USES = 4000 };
+    static struct cache_ref refs[USES];
+    struct cache_config k;
+    (void)unused;
+    assert_int_equal(cache_parse("256/64/1:code+1K/64/4:data+4K/64/8:data", &k), 0);
+    struct cache *a = cache_new(&k, true), *b = cache_new(&k, true);
+    state = 6;
+    cache_window_begin(a);
+    cache_window_begin(b);
+    cache_run(b, &(struct cache_ref){1 << 20, 0, 4, CACHE_FETCH, 0}, 1);
+    for (unsigned part = 0; part < PARTS; part++) {
+        for (unsigned i = 0; i < USES; i++)
+            refs[i] = (struct cache_ref){i % 4 ? i % 4 * 64 : chance(6 << 10), i % CELLS, 1, CACHE_READ, 0};
+        cache_run(a, refs, USES);
+        cache_run(b, refs, USES);
+    }
+    cache_window_end_of(a, PARTS * USES, 1);
+    cache_window_end_of(b, PARTS * USES, 1);
+    for (unsigned l = 1; l < k.count; l++) {
+        same_counts(a, b, l);
+        same_estimates(a, b, l);
+    }
+    cache_free(a);
+    cache_free(b);
+}
+
 /* ---- closed forms ---- */
 
 static struct cache *run_strides(const char *spec, uint64_t stride, unsigned count, unsigned rounds)
@@ -620,13 +706,22 @@ static void test_evicted(void **unused)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_as_naive),       cmocka_unit_test(test_as_not_plain),
-        cmocka_unit_test(test_many_ways),      cmocka_unit_test(test_few_evictors),
-        cmocka_unit_test(test_strides),        cmocka_unit_test(test_streams),
-        cmocka_unit_test(test_tree),           cmocka_unit_test(test_long),
-        cmocka_unit_test(test_random_repeats), cmocka_unit_test(test_ends),
-        cmocka_unit_test(test_evicted),        cmocka_unit_test(test_false_sharing),
-        cmocka_unit_test(test_true_sharing),   cmocka_unit_test(test_use_before_it_leaves),
+        cmocka_unit_test(test_as_naive),
+        cmocka_unit_test(test_as_not_plain),
+        cmocka_unit_test(test_windows_as_not_plain),
+        cmocka_unit_test(test_long_window),
+        cmocka_unit_test(test_many_ways),
+        cmocka_unit_test(test_few_evictors),
+        cmocka_unit_test(test_strides),
+        cmocka_unit_test(test_streams),
+        cmocka_unit_test(test_tree),
+        cmocka_unit_test(test_long),
+        cmocka_unit_test(test_random_repeats),
+        cmocka_unit_test(test_ends),
+        cmocka_unit_test(test_evicted),
+        cmocka_unit_test(test_false_sharing),
+        cmocka_unit_test(test_true_sharing),
+        cmocka_unit_test(test_use_before_it_leaves),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

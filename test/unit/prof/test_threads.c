@@ -99,6 +99,45 @@ static void test_sums(void **state)
     toy_fini(&t);
 }
 
+/* The same loop with the same samples: of a program's own its time may be memory's, of a library of messages it waits.
+ */
+static void check_library(const char *path, bool waits)
+{
+    struct toy t;
+    toy_init(&t, path);
+    toy_nest(&t, 7, 10, 100);
+    toy_done(&t);
+    struct observed_sample samples[] = {{0, toy_addr(&t, 2), 1000}};
+    double user[] = {10}, sys[] = {0};
+    struct prof_input in = {.modules = &t.module,
+                            .module_count = 1,
+                            .samples = samples,
+                            .sample_count = 1,
+                            .sample_period_s = 0.01,
+                            .plain_user_s = user,
+                            .plain_system_s = sys,
+                            .plain_runs = 1};
+    struct prof_result *r = prof_result_new();
+    size_t marked = 0;
+    assert_int_equal(prof_join(r, &in), 0);
+    for (size_t i = 0; i < r->object_count; i++) {
+        assert_int_equal(r->objects[i].is_wait, waits && r->objects[i].samples > 0);
+        assert_false(waits && r->objects[i].is_significant && r->objects[i].samples > 0);
+        marked += r->objects[i].is_wait;
+    }
+    assert_int_equal(marked > 0, waits);
+    prof_result_free(r);
+    toy_fini(&t);
+}
+
+static void test_libraries(void **state)
+{
+    (void)state;
+    check_library("/none/liba.so.1", false);
+    check_library("/none/mca_btl_vader.so", true);
+    check_library("/none/libgomp.so.1", true);
+}
+
 /* Two threads in a region that a run-time library calls: thread 0 works for 30 looks, thread 1 for 10 and then waits in
  * the library while thread 0 still works; at last thread 0 works outside while thread 1 waits. */
 static void test_regions(void **state)
@@ -180,6 +219,7 @@ static void test_unknown(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_loops), cmocka_unit_test(test_sums),
-                                       cmocka_unit_test(test_regions), cmocka_unit_test(test_unknown)};
+                                       cmocka_unit_test(test_libraries), cmocka_unit_test(test_regions),
+                                       cmocka_unit_test(test_unknown)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -53,7 +53,7 @@ static size_t warnings(const struct prof_result *r, const char *id)
 }
 
 static const char *const paths[] = {"/none/b", "/none/a"};
-static const struct prof_probe_terms terms = {HZ, 40, 80, 0.5, 2, 0};
+static const struct prof_probe_terms terms = {HZ, 40, 80, 0.5, 2, 0, 0};
 
 static void test_list(void **state)
 {
@@ -192,7 +192,7 @@ static void test_unexplained_system(void **state)
     (void)state;
     struct prof_candidate list[] = {candidate(PROF_LOOP, 0x1, 1, 1.2)};
     struct prof_result *r = two_seconds(list, 1);
-    const struct prof_probe_terms half = {HZ, 40, 80, 0.5, 1, 1}; /* half of the run in the kernel, */
+    const struct prof_probe_terms half = {HZ, 40, 80, 0.5, 1, 1, 0}; /* half of the run in the kernel, */
     r->actual_system_s = (struct prof_interval){1, 1, 1};
     r->actual_user_s = (struct prof_interval){1, 1, 1};
     list[0].system_s = (struct prof_interval){0.6, 0.6, 0.6}; /* 0.6 s of that in the object, */
@@ -205,6 +205,24 @@ static void test_unexplained_system(void **state)
     /* outside: 0.8 s, 0.4 s of it in the kernel; predicted 0.7 - 0.1 - 0.2 */
     assert_true(fabs(r->coverage.unexplained_overhead.value * 0.7) < 1e-6);
     prof_result_free(r);
+}
+
+/* What it takes to end the process is in no object, and nobody's overhead. */
+static void test_unexplained_end(void **state)
+{
+    (void)state;
+    static const double after_exit_s[] = {0, 0.3}, unexplained_s[] = {0.7, 0.4};
+    for (size_t i = 0; i < ARRAY_LEN(after_exit_s); i++) {
+        struct prof_candidate list[] = {candidate(PROF_LOOP, 0x1, 1, 1.2)};
+        struct prof_result *r = two_seconds(list, 1);
+        const struct prof_probe_terms t = {HZ, 40, 80, 0.5, 2, 0.4, after_exit_s[i]};
+        r->actual_system_s = (struct prof_interval){0.4, 0.4, 0.4};
+        list[0].system_s = r->actual_system_s; /* all that samples see of the kernel is in the object */
+        prof_probes_take(r, paths, &one_object, 1, &t);
+        /* outside: 2.4 - 1.2 s, less what the end took; predicted 0.5 s */
+        assert_true(fabs(r->coverage.unexplained_overhead.value * r->predicted_user_s.value - unexplained_s[i]) < 1e-6);
+        prof_result_free(r);
+    }
 }
 
 static void test_crosschecks(void **state)
@@ -242,6 +260,7 @@ int main(void)
                                        cmocka_unit_test(test_unexplained),
                                        cmocka_unit_test(test_unexplained_disjoint),
                                        cmocka_unit_test(test_unexplained_system),
+                                       cmocka_unit_test(test_unexplained_end),
                                        cmocka_unit_test(test_crosschecks),
                                        cmocka_unit_test(test_warnings)};
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -82,6 +82,9 @@ struct rw_trace_item {
     uint8_t base, index, scale, bytes;
     bool is_store, is_thread; /* is_thread: over the base of the thread's memory */
     bool is_joined;           /* it is more than one access's */
+    bool repeats;             /* as often as the registers below say, and count_plus: bytes from there on */
+    uint8_t count_base, count_index, count_scale;
+    int64_t count_plus;
 };
 struct rw_trace_items {
     struct rw_trace_item *data;
@@ -90,10 +93,12 @@ struct rw_trace_items {
 
 enum rw_trace_how {
     RW_TRACE_UNKNOWN, /* where it reaches is not known where it begins */
-    RW_TRACE_ALWAYS,  /* it is, but it is written whatever that is */
+    RW_TRACE_ALWAYS,  /* it is, but the part is written whatever that is */
     RW_TRACE_FILTERED /* it is not written if it changes nothing in a cache */
 };
 enum { RW_TRACE_KINDS = 4 };
+/* On the stack: struct kept_arguments, and in its place what mtool_trace is called with. */
+enum { RW_TRACE_IS_TOLD, RW_TRACE_TURN, RW_TRACE_LINE, RW_TRACE_BYTES, RW_TRACE_ARGUMENTS };
 struct rw_trace_filter { /* of a part */
     enum rw_trace_how how;
     uint32_t checks, marks; /* into items */
@@ -107,10 +112,13 @@ void rw_trace_filter_find(const struct rw *w, uint32_t block, const struct x86_d
                           unsigned end, const struct rewrite_trace_plan *plan, struct rw_trace_items *items,
                           struct rw_trace_filter *out);
 bool rw_trace_filter_has_operands(const struct rw_trace_filter *f, const struct rw_trace_item *items);
-/* Counts the part as one that was left out. Before that, jumps to where it is written, if it changes something. */
+/* Jumps to where the part is written, if it changes something. */
 void rw_trace_put_checks(struct rw_trace_code *c, const struct rw_trace_filter *f, const struct rw_trace_item *items,
                          uint64_t written);
-/* What the part touches are the last lines of their places from now on. */
-void rw_trace_put_marks(struct rw_trace_code *c, const struct rw_trace_filter *f, const struct rw_trace_item *items);
+/* Counts it as one that was left out. */
+void rw_trace_put_counts(struct rw_trace_code *c, const struct rw_trace_filter *f, uint64_t written);
+/* What the part touches are the last lines of their places from now on, in program and runtime. Of what changes more
+ * than their order the runtime makes RW_TRACE_IS_TOLD 1. */
+void rw_trace_put_lines(struct rw_trace_code *c, const struct rw_trace_filter *f, const struct rw_trace_item *items);
 
 #endif

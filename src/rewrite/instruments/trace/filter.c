@@ -15,13 +15,21 @@
  *
  *     mov one,[counts]; inc [one+...]
  *
- * What is written marks its lines, access by access, in their order.
+ * Else the runtime is asked of each line that is not the last one of its place, access by access, in their order
+ * (ldrt/trace_kept.h): the part may still change nothing but the order of lines.
  */
 #include "rewrite/instruments/trace/code.h"
 #include "rewrite/rewrite.h"
 #include "wire/trace.h"
 
-enum { ITEMS_MAX = 24, LINE_BYTES = 1 << WIRE_TRACE_LINE_SHIFT, NEAR_MAX = 1 << 30, WORD = 8, INCREMENT = 0xff };
+enum {
+    ITEMS_MAX = 24,
+    LINE_BYTES = 1 << WIRE_TRACE_LINE_SHIFT,
+    NEAR_MAX = 1 << 30,
+    WORD = 8,
+    INCREMENT = 0xff,
+    CALL_BYTES = 5
+};
 _Static_assert(4 * ITEMS_MAX <= RW_OPERANDS_MAX, "there is room for all");
 
 /* ---- which ---- */
@@ -31,6 +39,25 @@ static bool is_explicit(const struct x86_insn *i, const struct x86_access *a)
 {
     uint8_t base = i->mem_base == X86_REG_RIP ? X86_REG_NONE : i->mem_base;
     return a->base == base && a->index == i->mem_index;
+}
+
+/* A string instruction that does nothing but store. */
+static bool repeat_of(const struct rewrite_trace_plan *plan, const struct rewrite_trace_access *x,
+                      struct rw_trace_item *out)
+{
+    const struct rewrite_trace_access *other = x + 1;
+    bool is_one = other == plan->accesses + plan->access_count || other->insn != x->insn;
+    is_one &= x == plan->accesses || x[-1].insn != x->insn;
+    if (!is_one || x->has_rest || x->access.is_load || x->count_word >= (int)plan->entry_count ||
+        x->count_plus != (int32_t)x->count_plus)
+        return false;
+    const struct rewrite_trace_word *v = &plan->entry[x->count_word];
+    out->repeats = true;
+    out->count_base = v->base;
+    out->count_index = v->index;
+    out->count_scale = v->scale;
+    out->count_plus = x->count_plus;
+    return true;
 }
 
 static bool item_of(const struct rw *w, uint32_t block, const struct x86_detail *insns,
@@ -49,8 +76,9 @@ static bool item_of(const struct rw *w, uint32_t block, const struct x86_detail 
                                   .bytes = (uint8_t)a->bytes,
                                   .is_store = a->is_store,
                                   .is_thread = a->segment == X86_SEGMENT_FS};
-    if (x->is_reach || x->count_word >= 0 || x->word >= (int)plan->entry_count || a->bytes > LINE_BYTES ||
-        (is_rip && !is_relocated))
+    if (x->is_reach || x->word >= (int)plan->entry_count || a->bytes > LINE_BYTES || (is_rip && !is_relocated))
+        return false;
+    if (x->count_word >= 0 && !repeat_of(plan, x, out))
         return false;
     if (x->word >= 0) {
         const struct rewrite_trace_word *v = &plan->entry[x->word];
@@ -74,6 +102,8 @@ static bool join(struct rw_trace_item *a, const struct rw_trace_item *b)
 {
     int64_t lo = a->disp < b->disp ? a->disp : b->disp, a_end = a->disp + a->bytes, b_end = b->disp + b->bytes;
     int64_t end = a_end > b_end ? a_end : b_end;
+    if (a->repeats || b->repeats)
+        return false;
     bool is_inside = lo == a->disp && end == a_end && a->is_store;
     if (!is_near(a, b) || end - lo > LINE_BYTES || (a->is_store != b->is_store && !is_inside))
         return false;
@@ -132,6 +162,8 @@ void rw_trace_filter_find(const struct rw *w, uint32_t block, const struct x86_d
     out->made[0] = (uint8_t)(end - first);
     for (unsigned k = 0; k < plan->access_count; k++) {
         const struct x86_access *a = &plan->accesses[k].access;
+        if (plan->accesses[k].count_word >= 0)
+            out->how = RW_TRACE_ALWAYS;
         out->made[a->is_load && a->is_store ? 3 : a->is_store ? 2 : 1]++;
     }
     if (plan->late_count || plan->access_count > ITEMS_MAX || !is_sure(w, block, first, end))
@@ -231,7 +263,7 @@ static void put_item_check(struct rw_trace_code *c, const struct rw_trace_item *
 }
 
 /* As many at once as the number of a place in the thread's counts can say. */
-static void put_counts(struct rw_trace_code *c, const struct rw_trace_filter *f)
+static void count(struct rw_trace_code *c, const struct rw_trace_filter *f)
 {
     unsigned left[RW_TRACE_KINDS], fetches = f->made[0];
     for (int k = 0; k < RW_TRACE_KINDS; k++)
@@ -253,36 +285,59 @@ void rw_trace_put_checks(struct rw_trace_code *c, const struct rw_trace_filter *
 {
     for (uint32_t k = f->checks; k < f->checks + f->check_count; k++)
         put_item_check(c, &items[k], written);
+}
+
+void rw_trace_put_counts(struct rw_trace_code *c, const struct rw_trace_filter *f, uint64_t written)
+{
     trace_insn(c, LOAD, c->one, trace_at(c->state, WIRE_TRACE_STATE_COUNTS));
     if (!f->check_count) { /* tables say nothing */
         trace_test(c, c->one);
         trace_jump_if_to(c, EQUAL, written);
     }
-    put_counts(c, f);
+    count(c, f);
 }
 
-/* The line before is no longer known to be written to before this one is known to be the last: a check that comes in
- * between, of a signal's handler, finds neither. */
-static void put_mark(struct rw_trace_code *c, bool is_store)
+static void put_reached(struct rw_trace_code *c, bool is_store)
 {
+    enum { OR = 1 };
     put_line(c, 1);
-    trace_insn(c, COMPARE, c->one, in_slot(c, touched));
+    trace_insn(c, COMPARE, c->one, in_slot(c, is_store ? written_to : touched));
     uint8_t *same = trace_jump_if(c, EQUAL);
-    trace_store_number(c, in_slot(c, written_to), UINT32_MAX);
-    trace_insn(c, STORE, c->one, in_slot(c, touched));
-    trace_arrive(c, same);
     if (is_store)
-        trace_insn(c, STORE, c->one, in_slot(c, written_to));
+        put_register_number(c, WITH_BYTE, OR, c->one, 1);
+    trace_insn(c, STORE, c->one, on_stack(RW_TRACE_LINE));
+    rw_put_call(c->p, trace_here(c), rw_link_hook(c->w, RW_LINK_TRACE_LINE));
+    c->p += CALL_BYTES;
+    trace_arrive(c, same);
 }
 
-void rw_trace_put_marks(struct rw_trace_code *c, const struct rw_trace_filter *f, const struct rw_trace_item *items)
+static void put_range(struct rw_trace_code *c, const struct rw_trace_item *x)
+{
+    enum { SHIFT = 0xc1, LEFT = 4 };
+    struct operand count = {0, x->count_base, x->count_index, x->count_scale, x->count_plus};
+    if (x->count_base == X86_RSP)
+        count.disp += c->stack_bytes;
+    put_address(c, x, 0);
+    trace_insn(c, STORE, c->one, on_stack(RW_TRACE_LINE));
+    trace_insn(c, LEA, c->one, count);
+    put_register_number(c, SHIFT, LEFT, c->one, (uint8_t)__builtin_ctz(x->bytes));
+    trace_insn(c, STORE, c->one, on_stack(RW_TRACE_BYTES));
+    rw_put_call(c->p, trace_here(c), rw_link_hook(c->w, RW_LINK_TRACE_RANGE));
+    c->p += CALL_BYTES;
+}
+
+void rw_trace_put_lines(struct rw_trace_code *c, const struct rw_trace_filter *f, const struct rw_trace_item *items)
 {
     for (uint32_t k = f->marks; k < f->marks + f->mark_count; k++) {
+        if (items[k].repeats) {
+            put_range(c, &items[k]);
+            continue;
+        }
         put_address(c, &items[k], 0);
-        put_mark(c, items[k].is_store);
+        put_reached(c, items[k].is_store);
         if (items[k].bytes == 1)
             continue;
         put_address(c, &items[k], items[k].bytes - 1u);
-        put_mark(c, items[k].is_store);
+        put_reached(c, items[k].is_store);
     }
 }

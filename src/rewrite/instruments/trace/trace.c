@@ -14,19 +14,20 @@
  * and behind the function, for few parts are written where it is in use:
  *
  *     written: mov one,[s]; mov [rsp+8],one; mov [s],0   a handler of a signal begins a segment, and knows no lines
+ *     cmp [s+counts],0; je take; ...                     nothing is filtered; else the filter's, which may go back
+ *     take:
  *     mov two,bytes; xadd [s+8],two; cmp two,[s+16]; jb fast      room is taken by one instruction: signals may come
- *     mov [rsp],two; jmp call
- *     slow: mov qword [rsp],0
+ *     mov one,[rsp+8]; mov [rsp+16],one; mov [rsp],two; jmp call
+ *     slow: mov qword [rsp],0; mov qword [rsp+16],0
  *     call: mov qword [rsp+8],bytes; call mtool_trace; mov two,[rsp]; test two,two; je end
  *     fast: lea one,[...]; mov [two+8],one; ...          what registers hold
  *     lea one,[block]; mov [two],one
  *     mov one,[rsp+8]; test one,one; je end              as the runtime leaves it: no lines are known
- *     cmp [s+counts],0; je turn; ...                     nothing is filtered; else the filter's
- *     turn: mov one,[rsp+8]; mov [s],one; jmp end
+ *     mov [s],one; jmp end
  *
- * Where the filter is in use and it is not known what a part touches, no lines are known behind it: the turn is not
- * given back. What comes later has no `cmp`: its room is kept by the part's begin. Indices of a gather are stored in
- * full on the stack, and told from there.
+ * Where the filter is in use and it is not known what a part touches, it goes the slow way: a segment begins, so all
+ * that was kept is told, and no lines are known behind it. What comes later has no `cmp`: its room is kept by the
+ * part's begin. Indices of a gather are stored in full on the stack, and told from there.
  *
  * needs: funcs. fills: traced.
  */
@@ -37,7 +38,14 @@
 
 #include <stdlib.h>
 
-enum { RED_ZONE = 128, ARGUMENTS = 2, CALL_BYTES = 5, LEA_RSP_BYTES = 8, POINT_BYTES_MAX = 16384, WORD = 8 };
+enum {
+    RED_ZONE = 128,
+    ARGUMENTS = RW_TRACE_ARGUMENTS,
+    CALL_BYTES = 5,
+    LEA_RSP_BYTES = 8,
+    POINT_BYTES_MAX = 16384,
+    WORD = 8
+};
 enum { VECTOR_SLOTS = 8, REGISTERS = 3 };
 
 struct point { /* in front of an instruction, or behind it */
@@ -50,7 +58,9 @@ struct point { /* in front of an instruction, or behind it */
     uint8_t saved[REGISTERS], saves;
     bool saves_flags, has_indices;
     uint16_t bytes, end;       /* end: where in them the part behind the function comes back */
+    uint16_t passed;           /* likewise, if the part need not be written */
     uint16_t bytes_cold, slow; /* of the part behind the function; 0 none. slow: where it is entered too */
+    uint16_t back;             /* likewise: where it jumps to `passed`, 0: it does not */
     uint32_t hot, cold;        /* layout: where they stand in the function */
     uint32_t reach;            /* into reaches: of what vector and mask registers hold there */
     struct rw_trace_filter filter;
@@ -82,7 +92,7 @@ static void choose_registers(const struct rw *w, struct point *x, struct cfg_liv
 struct code {
     struct rw_trace_code at;
     const struct point *x;
-    unsigned end, slow; /* as in struct point, when it is made */
+    unsigned end, passed, slow, back; /* as in struct point, when it is made */
 };
 
 static unsigned bytes_of(const struct code *c) { return (unsigned)(c->at.p - c->at.first); }
@@ -203,23 +213,60 @@ static void put_arguments(struct code *code)
         code->at.p = put_move_stack(code->at.p, -code->at.stack_bytes);
 }
 
-/* Up to `fast`. Returns the way out that is taken where there is no room. */
-static uint8_t *put_reserve(struct code *code)
+/* The lines that the part touches are the last ones of their places; and if nothing else came of it, it is one that
+ * passed. */
+static void put_lines(struct code *code, uint64_t passed)
 {
     struct rw_trace_code *c = &code->at;
+    const struct rw_trace_filter *f = &code->x->filter;
+    if (!f->mark_count)
+        return;
+    trace_compare_number(c, trace_at(c->state, WIRE_TRACE_STATE_COUNTS), 0);
+    uint8_t *all = trace_jump_if(c, EQUAL);
+    trace_store_number(c, on_stack(RW_TRACE_IS_TOLD), f->how != RW_TRACE_FILTERED);
+    rw_trace_put_lines(c, f, c->w->traced->items.data);
+    if (f->how == RW_TRACE_FILTERED) {
+        trace_compare_number(c, on_stack(RW_TRACE_IS_TOLD), 0);
+        uint8_t *told = trace_jump_if(c, NOT_EQUAL);
+        trace_insn(c, LOAD, c->one, on_stack(RW_TRACE_TURN));
+        trace_insn(c, STORE, c->one, trace_at(c->state, WIRE_TRACE_STATE_MINE));
+        if (!slots(code->x))
+            c->p = put_move_stack(c->p, c->stack_bytes);
+        code->back = bytes_of(code);
+        trace_jump_to(c, passed);
+        trace_arrive(c, told);
+    }
+    trace_arrive(c, all);
+}
+
+/* Up to `fast`. Returns the way out that is taken where there is no room. */
+static uint8_t *put_reserve(struct code *code, uint64_t passed)
+{
+    struct rw_trace_code *c = &code->at;
+    uint8_t *unknown = NULL;
     put_arguments(code);
+    if (code->x->filter.how == RW_TRACE_UNKNOWN) {
+        trace_compare_number(c, trace_at(c->state, WIRE_TRACE_STATE_COUNTS), 0);
+        unknown = trace_jump_if(c, NOT_EQUAL);
+    }
     trace_insn(c, LOAD, c->one, trace_at(c->state, WIRE_TRACE_STATE_MINE));
-    trace_insn(c, STORE, c->one, on_stack(1));
+    trace_insn(c, STORE, c->one, on_stack(RW_TRACE_TURN));
     trace_store_number(c, trace_at(c->state, WIRE_TRACE_STATE_MINE), 0);
+    put_lines(code, passed);
     put_take(c, code->x);
     trace_insn(c, COMPARE, c->two, trace_at(c->state, WIRE_TRACE_STATE_LIMIT));
     uint8_t *fast = trace_jump_if(c, BELOW);
+    trace_insn(c, LOAD, c->one, on_stack(RW_TRACE_TURN));
+    trace_insn(c, STORE, c->one, on_stack(2));
     trace_insn(c, STORE, c->two, on_stack(0));
     trace_jump_to(c, 0);
     uint8_t *call = c->p;
     code->slow = bytes_of(code);
     put_arguments(code);
+    if (unknown)
+        trace_arrive(c, unknown);
     trace_store_number(c, on_stack(0), 0);
+    trace_store_number(c, on_stack(2), 0);
     trace_arrive(c, call);
     trace_store_number(c, on_stack(1), bytes_told(code->x));
     rw_put_call(c->p, trace_here(c), rw_link_hook(c->w, RW_LINK_TRACE));
@@ -231,52 +278,39 @@ static uint8_t *put_reserve(struct code *code)
     return none;
 }
 
-/* The turn is given back, and lines are marked; or not, where lines that were touched are not known. Returns the way
- * out that is taken then. */
-static uint8_t *put_turn(struct rw_trace_code *c, const struct point *x)
-{
-    const struct rw_trace_filter *f = &x->filter;
-    bool is_known = f->how != RW_TRACE_UNKNOWN;
-    trace_compare_number(c, trace_at(c->state, WIRE_TRACE_STATE_COUNTS), 0);
-    uint8_t *jump = trace_jump_if(c, is_known ? EQUAL : NOT_EQUAL);
-    if (is_known) {
-        rw_trace_put_marks(c, f, c->w->traced->items.data);
-        trace_arrive(c, jump);
-        trace_insn(c, LOAD, c->one, on_stack(1));
-    }
-    trace_insn(c, STORE, c->one, trace_at(c->state, WIRE_TRACE_STATE_MINE));
-    return is_known ? NULL : jump;
-}
-
-static void put_cold(struct code *code, uint64_t end, uint64_t body)
+static void put_cold(struct code *code, uint64_t end, uint64_t passed, uint64_t body)
 {
     struct rw_trace_code *c = &code->at;
     const struct point *x = code->x;
-    uint8_t *outs[3] = {put_reserve(code)};
+    uint8_t *outs[2] = {put_reserve(code, passed)};
     for (unsigned k = 0; k < x->count; k++)
         put_value(c, &c->w->traced->words.data[x->words + k], WORD * (1 + (int64_t)k));
     put_lea_here(c, c->one, body + x->part - 1);
     trace_insn(c, STORE, c->one, trace_at(c->two, 0));
-    trace_insn(c, LOAD, c->one, on_stack(1));
+    trace_insn(c, LOAD, c->one, on_stack(RW_TRACE_TURN));
     trace_test(c, c->one);
     outs[1] = trace_jump_if(c, EQUAL);
-    outs[2] = put_turn(c, x);
+    trace_insn(c, STORE, c->one, trace_at(c->state, WIRE_TRACE_STATE_MINE));
     for (unsigned k = 0; k < ARRAY_LEN(outs); k++)
-        if (outs[k])
-            trace_arrive(c, outs[k]);
+        trace_arrive(c, outs[k]);
     if (!slots(x))
         c->p = put_move_stack(c->p, c->stack_bytes);
     trace_jump_to(c, end);
 }
 
-static void put_begin(struct rw_trace_code *c, const struct point *x, uint64_t cold)
+static void put_begin(struct code *code, uint64_t cold)
 {
+    struct rw_trace_code *c = &code->at;
+    const struct point *x = code->x;
     trace_insn(c, COMPARE, c->one, trace_at(c->state, WIRE_TRACE_STATE_MINE));
     trace_jump_if_to(c, NOT_EQUAL, cold + x->slow);
-    if (x->filter.how == RW_TRACE_FILTERED)
-        rw_trace_put_checks(c, &x->filter, c->w->traced->items.data, cold);
-    else
+    if (x->filter.how != RW_TRACE_FILTERED) {
         trace_jump_to(c, cold);
+        return;
+    }
+    rw_trace_put_checks(c, &x->filter, c->w->traced->items.data, cold);
+    code->passed = bytes_of(code);
+    rw_trace_put_counts(c, &x->filter, cold);
 }
 
 static void put_late(struct code *c)
@@ -308,7 +342,7 @@ static void put_hot(struct code *c, uint64_t cold)
     put_word_of(at, at->state, RW_LINK_TRACE_STATE);
     trace_insn(at, LOAD, at->state, (struct operand){FS, at->state, X86_REG_NONE, 0, 0});
     if (x->part)
-        put_begin(at, x, cold);
+        put_begin(c, cold);
     else
         put_late(c);
     trace_arrive(at, off);
@@ -323,11 +357,13 @@ static void find_sizes(const struct rw *w, struct point *x)
     put_hot(&hot, 0);
     x->bytes = (uint16_t)bytes_of(&hot);
     x->end = (uint16_t)hot.end;
+    x->passed = (uint16_t)hot.passed;
     if (!x->part)
         return;
-    put_cold(&cold, 0, 0);
+    put_cold(&cold, 0, 0, 0);
     x->bytes_cold = (uint16_t)bytes_of(&cold);
     x->slow = (uint16_t)cold.slow;
+    x->back = (uint16_t)cold.back;
 }
 
 /* ---- which ---- */
@@ -516,7 +552,7 @@ static void put_in(struct code *c, const struct rw_fragment *f, uint64_t base)
 {
     const struct point *x = c->x;
     if (f->how & IS_COLD)
-        put_cold(c, base + x->hot + x->end, base + c->at.w->label[x->block].body);
+        put_cold(c, base + x->hot + x->end, base + x->hot + x->passed, base + c->at.w->label[x->block].body);
     else
         put_hot(c, base + x->cold);
 }
@@ -548,6 +584,10 @@ static void frames(const struct rw *w, const struct rw_fragment *f, struct rw_fr
     if (!is_cold && !is_moved)
         return;
     rw_frame(out, f->off + (is_cold && is_moved ? 0 : LEA_RSP_BYTES), pushed);
+    if (is_cold && !is_moved && x->back) {
+        rw_frame(out, f->off + x->back, 0);
+        rw_frame(out, f->off + x->back + CALL_BYTES, pushed);
+    }
     if (is_cold && !is_moved) {
         rw_frame(out, f->off + x->slow, 0);
         rw_frame(out, f->off + x->slow + LEA_RSP_BYTES, pushed);
