@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * The emulator, started, watched and ended. It has one processor, whose clock counts instructions, so that each run is
  * the same to the last of them; its memory is no file that could be left behind. */
-#include "guest/impl.h"
+#include "guest/guest.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -19,7 +19,10 @@ static int caught; /* a signal that ends mtool, once all is cleared away */
 
 const char *guest_emulator(void)
 {
-    if (guest_find_program(EMULATOR))
+    struct arena *a = arena_new();
+    bool is_there = guest_find_program(a, EMULATOR) != NULL;
+    arena_free(a);
+    if (is_there)
         return EMULATOR;
     diag_error(EMULATOR " is not installed; 'apt-get install qemu-system-x86' installs it");
     return NULL;
@@ -203,6 +206,14 @@ static int explain(struct arena *a, const char *console, const char *messages)
         return diag_error(EMULATOR ": %s", line);
     line = last_line(a, console);
     return diag_error("the guest ended early; its last line: %s", line ? line : "none");
+}
+
+const char *guest_killed_for_memory(struct arena *a, const char *folder)
+{
+    static const char killed[] = "Out of memory: Killed process ";
+    const char *line = line_with(a, arena_printf(a, "%s/console", folder), (const char *const[]){killed}, 1);
+    const char *name = line ? strchr(strstr(line, killed), '(') : NULL;
+    return name ? arena_strndup(a, name + 1, strcspn(name + 1, ")")) : NULL;
 }
 
 int guest_boot(const struct guest_boot *b)

@@ -44,6 +44,14 @@ int guest_tree_add_base(struct guest_tree *t, const char *init, const char *busy
 int guest_tree_add_drivers(struct guest_tree *t, const char *folder);
 bool guest_tree_has(const struct guest_tree *t, const char *path);
 
+/* ---- tools.c ---- */
+
+/* Another program, run in `folder` (NULL: here). Its output (NULL: thrown away), and the last line of its messages in
+ * `said`, which may be NULL. Its status, or -1: it could not be run. */
+int guest_run_tool(const char *const *argv, const char *folder, struct strbuf *out, struct strbuf *said);
+/* The program that the name or path means, by PATH. NULL: there is none. */
+const char *guest_find_program(struct arena *a, const char *name);
+
 /* ---- newc.c ---- */
 
 /* The tree as an archive that a kernel unpacks at its start (cpio, new ASCII form): the same bytes for the same files.
@@ -74,6 +82,8 @@ struct guest_boot {
 /* Boots, and waits for the end. 0 if the guest handed all over, -1 after one line: no emulator, it refused the plugin,
  * the kernel panicked, the limit passed. */
 int guest_boot(const struct guest_boot *b);
+/* Of a guest that has ended: the first process that its kernel killed since memory was full; NULL: none. */
+const char *guest_killed_for_memory(struct arena *a, const char *folder);
 /* Of what is caught while the emulator runs: mtool ends by it, if it was, when its files are cleared away. */
 void guest_pass_signal_on(void);
 const char *guest_emulator(void); /* its name, or NULL after one line: it is not installed */

@@ -2,7 +2,7 @@
  * What a guest is made of, fetched once and kept: the kernel image out of Debian's package, which is unpacked and not
  * installed; busybox; the kernel's symbols and the places of members in its structs, which the guest tells in a first
  * boot. All of it lies in a folder named by the hash of the image; the file `current` names that folder. */
-#include "guest/impl.h"
+#include "guest/guest.h"
 
 #include <errno.h>
 #include <glob.h>

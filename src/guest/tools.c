@@ -1,28 +1,28 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Programs of the machine that are run for what they print, and folders that are thrown away. */
-#include "guest/impl.h"
+#include "guest/guest.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <ftw.h>
-#include <limits.h>
 #include <poll.h>
 #include <stdlib.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-bool guest_find_program(const char *name)
+const char *guest_find_program(struct arena *a, const char *name)
 {
     const char *path = getenv("PATH");
-    char at[PATH_MAX];
+    if (strchr(name, '/'))
+        return access(name, X_OK) == 0 ? name : NULL;
     for (path = path ? path : "/usr/bin:/bin"; *path; path += strspn(path, ":")) {
         size_t len = strcspn(path, ":");
-        snprintf(at, sizeof at, "%.*s/%s", (int)len, path, name);
+        char *at = arena_printf(a, "%.*s/%s", (int)len, path, name);
         if (access(at, X_OK) == 0)
-            return true;
+            return at;
         path += len;
     }
-    return false;
+    return NULL;
 }
 
 static _Noreturn void become(const char *const *argv, const char *folder, int out, int err)

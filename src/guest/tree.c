@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Files of the host into the guest's tree. What a program needs is asked of its own loader, which lists it without
  * running the program. */
-#include "guest/impl.h"
+#include "guest/guest.h"
 
 #include <dirent.h>
 #include <errno.h>

@@ -49,7 +49,17 @@ struct cfg;
 /* Of a function's loops: out[loop] is how often it was entered; PROF_UNKNOWN. counts: by block of the cfg. */
 void monster_entries(const struct cfg *c, const uint64_t *counts, uint32_t func, uint64_t *out);
 
+/* ---- compiler.c ---- */
+
+struct guest_tree;
+/* Of each compiler in the tree: the programs that it starts, what it links with, the headers of sources in the tree,
+ * by the options of `command` (ends in NULL) if that is one. 0, or -1 after one line. */
+int monster_add_compilers(struct guest_tree *t, const char *const *command);
+
 /* ---- programs.c ---- */
+
+/* "; nearest: NAME" of those that `at` gives from 0 on, until it is NULL; "" if none is like `wanted`. */
+const char *monster_like(struct arena *a, const char *wanted, const char *(*at)(size_t i));
 
 /* Checks the programs of state machines and writes them below `folder`; a line for each to the plugin's settings. 0, or
  * -1 after one line. */

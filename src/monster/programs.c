@@ -67,6 +67,24 @@ static bool symbol_named(void *ctx, const char *name, uint64_t *address)
     return false;
 }
 
+const char *monster_like(struct arena *a, const char *wanted, const char *(*at)(size_t i))
+{
+    const char *name, *best = NULL;
+    size_t least = strlen(wanted) / 2 + 1;
+    for (size_t i = 0; (name = at(i)); i++)
+        if (str_distance(wanted, name) < least) {
+            least = str_distance(wanted, name);
+            best = arena_strdup(a, name);
+        }
+    return best ? arena_printf(a, "; nearest: %s", best) : "";
+}
+
+static const char *shipped_name(size_t i)
+{
+    const char *name;
+    return states_shipped(i, &name) ? name : NULL;
+}
+
 /* The text of a file, or of a program that is built in, in the arena; NULL after one line. */
 static const char *text_of(struct arena *a, const char *which)
 {
@@ -76,8 +94,9 @@ static const char *text_of(struct arena *a, const char *which)
         if (strcmp(name, which) == 0)
             return text;
     if (file_map(which, &f) < 0) {
-        diag_error("monster run: there is no program '%s': a file, or the name of one that is built in (doc/states.md)",
-                   which);
+        diag_error("monster run: there is no program '%s': a file, or the name of one that is built in "
+                   "(doc/states.md)%s",
+                   which, monster_like(a, which, shipped_name));
         return NULL;
     }
     text = arena_strndup(a, (const char *)f.data, f.len);

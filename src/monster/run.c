@@ -15,6 +15,7 @@
 
 enum {
     MB = 1 << 20,
+    MEMORY_MIN_MB = 64, /* of which the kernel says at least what it lacks; with less it may stand still */
     MEMORY_MAX_MB = 3000,
     SPARE_MB = 512,
     SHIFT_MAX = 7,
@@ -48,24 +49,9 @@ static int write_part(const char *path, const struct strbuf *text)
 
 /* ---- the command ---- */
 
-static const char *find_in_path(struct arena *a, const char *name)
-{
-    const char *path = getenv("PATH");
-    if (strchr(name, '/'))
-        return access(name, X_OK) == 0 ? name : NULL;
-    for (path = path ? path : "/usr/bin:/bin"; *path; path += strspn(path, ":")) {
-        size_t len = strcspn(path, ":");
-        char *at = arena_printf(a, "%.*s/%s", (int)len, path, name);
-        if (access(at, X_OK) == 0)
-            return at;
-        path += len;
-    }
-    return NULL;
-}
-
 static int find_program(struct job *j)
 {
-    const char *at = find_in_path(j->a, j->o->argv[0]);
+    const char *at = guest_find_program(j->a, j->o->argv[0]);
     char here[PATH_LEN];
     struct stat st;
     if (!at)
@@ -92,7 +78,7 @@ static int add_files(struct job *j)
     for (size_t i = 0; i < ARRAY_LEN(usual); i++)
         if (file_exists(usual[i]) && guest_tree_add(j->tree, usual[i]) < 0)
             return -1;
-    return 0;
+    return monster_add_compilers(j->tree, j->o->argv);
 }
 
 /* A file or a pipe is read by the guest's program as by any; a terminal is not. */
@@ -171,6 +157,17 @@ static int add_command(struct job *j)
 
 /* ---- the machine ---- */
 
+/* Of those that are built in; until the next call. */
+static const char *shipped_machine(size_t i)
+{
+    static char base[64];
+    const char *name;
+    if (!machine_shipped_text(i, &name))
+        return NULL;
+    snprintf(base, sizeof base, "%.*s", (int)strcspn(name, "."), name);
+    return base;
+}
+
 /* The file of a description, or the name of one that is built in, which is written into the job's folder. */
 static int find_machine(struct job *j, const char *wanted)
 {
@@ -188,8 +185,8 @@ static int find_machine(struct job *j, const char *wanted)
     j->machine = file_real_path(j->a, wanted);
     return j->machine ? 0
                       : diag_error("monster run: there is no machine '%s': it is a description's file, or the name of "
-                                   "one that is built in, as decstation-3100 and generic-core",
-                                   wanted);
+                                   "one that is built in, as decstation-3100 and generic-core%s",
+                                   wanted, monster_like(j->a, wanted, shipped_machine));
 }
 
 static bool takes(const char **text, const char *word, bool *is_there)
@@ -398,6 +395,9 @@ static int choose_memory(struct job *j)
 {
     uint64_t times = j->o->has_disk ? 4 : 2, need = times * bytes_of(j->tree) / MB + SPARE_MB,
              mb = j->o->memory_mb ? j->o->memory_mb : ALIGN_UP(need, 64);
+    if (mb < MEMORY_MIN_MB)
+        return diag_error("monster run: --memory %llu: the guest's kernel alone needs %d MB", (unsigned long long)mb,
+                          MEMORY_MIN_MB);
     if (mb > MEMORY_MAX_MB)
         return diag_error("monster run: the guest would need %llu MB; it can have %d, so fewer or smaller files",
                           (unsigned long long)mb, MEMORY_MAX_MB);
@@ -476,6 +476,10 @@ static int do_job(struct job *j, struct strbuf *result)
     if (pass_on(arena_printf(j->a, "%s/stream.%d", j->folder, WIRE_STDOUT), STDOUT_FILENO) < 0 ||
         pass_on(arena_printf(j->a, "%s/stream.%d", j->folder, WIRE_STDERR), STDERR_FILENO) < 0)
         return -2;
+    const char *killed = guest_killed_for_memory(j->a, j->folder);
+    if (killed)
+        diag_warn("guest-memory", "the guest's memory of %llu MB was full: its kernel killed %s",
+                  (unsigned long long)(j->boot.memory_bytes / MB), killed);
     return make_result(j, result) < 0 ? -2 : 0;
 }
 

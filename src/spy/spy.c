@@ -175,28 +175,31 @@ static void write_ref(const struct spy *s, struct writer *w, const struct cache_
     w->to[w->count++] = *r;
 }
 
+static unsigned order_at(uint32_t order, unsigned place) { return order >> 4 * place & 15; }
+
 static bool is_order(uint32_t order)
 {
     unsigned seen = 0;
     for (unsigned i = 0; i < SPY_LAST_LINES; i++)
-        seen |= 1u << (order >> 4 * i & 15);
+        seen |= 1u << order_at(order, i);
     return seen == (1u << SPY_LAST_LINES) - 1;
 }
 
-/* The lines there stand so now: all from the last one on that has another place are used in turn. */
+/* The lines there stand so now. Those at the end that follow each other as before were not used, or in that order: only
+ * those in front of them are used, in turn. */
 static void reorder(struct spy *s, const struct spy_order *o, struct writer *w)
 {
     uint64_t *last = s->last[o->thread][o->place], before[SPY_LAST_LINES];
-    unsigned changed = SPY_LAST_LINES;
+    unsigned used = SPY_LAST_LINES - 1;
     memcpy(before, last, sizeof before);
     for (unsigned i = 0; i < SPY_LAST_LINES; i++)
-        last[i] = before[o->order >> 4 * i & 15];
-    while (changed && last[changed - 1] == before[changed - 1])
-        changed--;
-    while (changed--)
-        if (last[changed])
+        last[i] = before[order_at(o->order, i)];
+    while (used && order_at(o->order, used - 1) < order_at(o->order, used))
+        used--;
+    while (used--)
+        if (last[used])
             write_ref(s, w,
-                      &(struct cache_ref){.address = (last[changed] - 1) << s->opt.filter_shift,
+                      &(struct cache_ref){.address = (last[used] - 1) << s->opt.filter_shift,
                                           .bytes = 1,
                                           .kind = CACHE_USE,
                                           .thread = o->thread});

@@ -29,6 +29,7 @@ struct subject { /* an object that is looked at */
     uint64_t line_bytes;
     double by_cause[CACHE_CAUSE_COUNT]; /* cycles of stall */
     double walks, walks_all;            /* cycles of TLB misses: its own, and of the program */
+    const struct spied_used *used;      /* spied_used_together */
 };
 
 static double cycles_of(const struct subject *u, const struct spied_level *l, enum cache_cause cause)
@@ -186,6 +187,7 @@ static void advise_reuse(const struct subject *u)
 struct walk { /* cells of one kind of stride, and the one that has most of what is added up */
     double stall, most;
     uint32_t cell;
+    struct spied_used used; /* by this cell and what goes with it */
 };
 
 static void add_to(struct walk *w, uint32_t cell, double stall)
@@ -212,10 +214,10 @@ static double cycles_of_cell(const struct spied *s, uint32_t cell, enum cache_ca
 }
 
 /* Of the misses of such jumps what unit stride would leave; lines that only conflict would be there again. */
-static double gain_of(const struct subject *u, uint32_t cell)
+static double gain_of(const struct subject *u, uint32_t cell, double used)
 {
     const struct spied *s = u->s;
-    double used = spy_site(s->in->spy, s->cells[cell].site)->bytes, line = (double)u->line_bytes;
+    double line = (double)u->line_bytes;
     return used < line ? (s->stall[cell] - cycles_of_cell(s, cell, CACHE_CONFLICT)) * (1 - used / line) : 0;
 }
 
@@ -226,8 +228,10 @@ static struct walk jumps_of(const struct subject *u, uint64_t above, uint64_t mo
     for (size_t i = 0; i < u->g->count; i++) {
         const struct spy_cell *c = &u->s->cells[u->g->cells[i]];
         uint64_t jump = (uint64_t)llabs(c->stride);
-        if (spied_is_regular(c) && jump > above && jump <= most)
-            add_to(&w, u->g->cells[i], gain_of(u, u->g->cells[i]));
+        if (!spied_is_regular(c) || jump <= above || jump > most)
+            continue;
+        add_to(&w, u->g->cells[i], gain_of(u, u->g->cells[i], u->used[i].of_line));
+        w.used = w.cell == u->g->cells[i] ? u->used[i] : w.used;
     }
     return w;
 }
@@ -263,10 +267,10 @@ static void advise_split(const struct subject *u)
     add_advice(
         u, "split", w.cell, stall_gain(u, w.stall),
         arena_printf(s->j->r->arena,
-                     "it goes from one %s of %lld bytes to the next and uses %u of them there; keep what is used "
+                     "it goes from one %s of %lld bytes to the next and uses %.0f of them there; keep what is used "
                      "together in an array of its own",
                      is_blocks ? "block" : "record", is_blocks ? (long long)piece_of(u) : llabs(c->stride),
-                     spy_site(s->in->spy, c->site)->bytes));
+                     w.used.of_step));
 }
 
 /* Within a block: what is farther apart than a quarter of it is no walk through rows. */
@@ -280,9 +284,9 @@ static void advise_interchange(const struct subject *u)
     add_advice(
         u, "interchange", w.cell, stall_gain(u, w.stall),
         arena_printf(s->j->r->arena,
-                     "it goes through it in steps of %lld bytes and uses %u of each line of %llu; interchange the "
+                     "it goes through it in steps of %lld bytes and uses %.0f of each line of %llu; interchange the "
                      "loops, or store it the other way round",
-                     (long long)c->stride, spy_site(s->in->spy, c->site)->bytes, (unsigned long long)u->line_bytes));
+                     (long long)c->stride, w.used.of_line, (unsigned long long)u->line_bytes));
 }
 
 /* From record to record it is better to split them. */
@@ -513,6 +517,7 @@ void spied_advice(struct spied *s)
         if (!(u.g->stall > 0) || u.g->stall < OBJECT_MIN * s->stall_all)
             break;
         sum_causes(&u);
+        u.used = spied_used_together(s, u.g);
         advise(&u);
     }
     qsort(r->data_advice, r->data_advice_count, sizeof *r->data_advice, by_gain);

@@ -146,36 +146,46 @@ static bool is_near(const struct x86_access *a, const struct x86_access *b)
     return apart + NEAR_BYTES - 1 <= 2 * (NEAR_BYTES - 1);
 }
 
-static uint32_t object_beside(const struct proofs *p, const struct access_at *a)
+/* A cell whose object it is, and whose steps are its own too; ID_NONE. */
+static uint32_t cell_beside(const struct proofs *p, const struct access_at *a)
 {
     for (size_t i = 0; i < p->access_count; i++) {
         const struct access_at *b = &p->accesses[i];
         uint32_t cell = p->cell_of[b->site];
         if (cell != ID_NONE && is_same_base(&a->access, &b->access) && is_near(&a->access, &b->access) &&
             is_kept(p, a, b))
-            return p->s->cells[cell].object;
+            return cell;
     }
     return ID_NONE;
 }
 
-static uint32_t object_of(const struct proofs *p, const struct access_at *a, uint32_t *field)
+/* false: nothing proves what it reaches. */
+static bool cell_of_access(const struct proofs *p, const struct access_at *a, struct spy_cell *out)
 {
     const struct x86_access *x = &a->access;
     const struct prof_input_spied *in = p->s->in;
     bool is_frame = x->base == X86_RSP, is_static = x->base == X86_REG_NONE && x->index == X86_REG_NONE;
-    *field = 0;
-    if (x->segment == X86_SEGMENT_NONE && in->object_of && (is_frame || is_static))
-        return in->object_of(in->ctx, a->site, is_frame ? PROF_UNKNOWN : (uint64_t)x->disp, field);
-    return object_beside(p, a);
+    *out = (struct spy_cell){.site = a->site};
+    if (x->segment == X86_SEGMENT_NONE && in->object_of && (is_frame || is_static)) {
+        out->object = in->object_of(in->ctx, a->site, is_frame ? PROF_UNKNOWN : (uint64_t)x->disp, &out->field);
+    } else {
+        uint32_t beside = cell_beside(p, a);
+        if (beside == ID_NONE)
+            return false;
+        const struct spy_cell *c = &p->s->cells[beside];
+        out->object = c->object;
+        out->stride = c->stride;
+        out->strided = c->strided;
+    }
+    return out->object < in->data_count;
 }
 
 static void prove(struct proofs *p, uint32_t site)
 {
-    for (size_t i = 0; i < p->access_count; i++) {
-        uint32_t field, object = p->accesses[i].site == site ? object_of(p, &p->accesses[i], &field) : ID_NONE;
-        if (object != ID_NONE && object < p->s->in->data_count)
-            VEC_PUSH(&p->more, ((struct spy_cell){.site = site, .object = object, .field = field}));
-    }
+    struct spy_cell cell;
+    for (size_t i = 0; i < p->access_count; i++)
+        if (p->accesses[i].site == site && cell_of_access(p, &p->accesses[i], &cell))
+            VEC_PUSH(&p->more, cell);
 }
 
 /* ID_NONE: it was not executed, or something came of it. */

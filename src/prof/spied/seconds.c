@@ -2,8 +2,8 @@
  *
  * Measured seconds by simulated shares. Latencies overlap on a core that goes on past a miss, so misses times latency
  * is no time; what an m-object's own code loses to memory was measured, and the cells of that code share it by their
- * part of its stall. An object whose overhead may as well be none accuses no data; what code costs of which nothing is
- * known is not known.
+ * part of its stall. An object whose overhead may as well be none accuses no data, but its data may cost up to what the
+ * object may; what code costs of which nothing is known is not known.
  */
 #include "prof/spied/spied.h"
 #include "result/stats.h"
@@ -21,8 +21,10 @@ static double *stall_by_owner(const struct spied *s)
 
 static struct prof_interval part_of(const struct prof_object *o, double share)
 {
-    return (struct prof_interval){share * fmax(0, o->memory_s.value), share * fmax(0, o->memory_s.low),
-                                  share * fmax(0, o->memory_s.high)};
+    double high = share * fmax(0, o->memory_s.high);
+    if (!o->is_significant)
+        return (struct prof_interval){0, 0, high};
+    return (struct prof_interval){share * fmax(0, o->memory_s.value), share * fmax(0, o->memory_s.low), high};
 }
 
 static bool is_measured(const struct prof_result *r)
@@ -44,7 +46,7 @@ void spied_seconds(struct spied *s)
         uint32_t owner = s->place[i].owner;
         if (s->stall[i] > 0 && (owner == ID_NONE || isnan(r->objects[owner].memory_s.value)))
             s->memory_s[i] = stats_unknown();
-        else if (s->stall[i] > 0 && r->objects[owner].is_significant)
+        else if (s->stall[i] > 0)
             s->memory_s[i] = part_of(&r->objects[owner], s->stall[i] / all[owner]);
     }
 }

@@ -75,12 +75,17 @@ void spied_objects(struct spied *s); /* rows.c; those below need it */
 void spied_curves(struct spied *s);  /* curves.c */
 void spied_cells(struct spied *s);
 void spied_lines(struct spied *s);
-void spied_fields(struct spied *s);              /* fields.c */
-void spied_processes(struct spied *s);           /* processes.c */
-void spied_evictors(struct spied *s);            /* evictors.c */
-void spied_sharing(struct spied *s);             /* sharing.c */
-void spied_pictures(struct spied *s);            /* pictures.c */
-void spied_advice(struct spied *s);              /* advice.c */
+void spied_fields(struct spied *s);    /* fields.c */
+void spied_processes(struct spied *s); /* processes.c */
+void spied_evictors(struct spied *s);  /* evictors.c */
+void spied_sharing(struct spied *s);   /* sharing.c */
+void spied_pictures(struct spied *s);  /* pictures.c */
+void spied_advice(struct spied *s);    /* advice.c */
+struct spied_used { /* bytes, by a cell's references and by all that go through the object in the same steps */
+    double of_line, of_step;
+};
+/* together.c: by position in the group, in scratch memory. */
+const struct spied_used *spied_used_together(const struct spied *s, const struct spied_group *g);
 bool spied_is_regular(const struct spy_cell *c); /* most of its references are equally far apart */
 /* ahead.c: is the address of a cell's references known turns before? `list`: a cell that it is made of, which goes in
  * order. What is loaded beside that must not lose more than these cycles. */

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * N times one thing: a loop's turn, a system call, a first touch of a page, a process, a repeated store, a sleep. */
+ * N times one thing: a loop's turn, a system call, a random number, a megabyte, a first touch of a page, a process, a
+ * repeated store, a sleep. */
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -49,6 +50,15 @@ int main(int argc, char **argv)
     case 'c':
         for (long i = 0; i < n; i++)
             syscall(SYS_getppid);
+        break;
+    case 'r':
+        for (long i = 0; i < n; i++)
+            if (syscall(SYS_getrandom, &n, 0, 0) != 0)
+                return 1;
+        break;
+    case 'm':
+        for (long i = 0; i < n; i++)
+            memset(malloc(1 << 20), 1, 1 << 20);
         break;
     case 't':
         touch(n);
