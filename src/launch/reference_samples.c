@@ -22,6 +22,10 @@ struct reference_samples {
     uint64_t period, next;               /* whose sample began last, and begins next */
     uint64_t told, told_begin;           /* references, when the last one ended and began */
     double on_s, on_since;               /* processor time in samples before; when this one began */
+    double began_s;                      /* when it did, by the clock */
+    double seen_s;                       /* processor time in it, when it was last seen to go on; 0: it was not */
+    uint64_t seen;                       /* references until then */
+    double all_seen_s, all_seen;         /* sums of these over samples before */
     double next_s;                       /* when the next one begins, by the time without samples */
     uint64_t *counted[WIRE_MODULES_MAX]; /* by module of the plan, at the end of the last one */
     struct rng rng;
@@ -170,8 +174,21 @@ static void begin(struct references *s, double now)
     m->period = m->next;
     m->is_on = true;
     m->on_since = now;
+    m->began_s = time_now_s();
+    m->seen_s = 0;
     for (uint32_t i = 0; i < s->area_count; i++)
         switch_on(&s->areas[i], m->opt.length);
+}
+
+/* Processor time that the sample took, if it took as long for each reference as until it was last seen to go on, or as
+ * those before. `all_s`: until its end was seen. A program that has made a sample's references goes on without them,
+ * and the host sees that late where processors have much to do; that is no time of the sample's. */
+static double time_of_sample(const struct reference_samples *m, double all_s)
+{
+    bool is_seen = m->seen_s > 0;
+    double seen_s = is_seen ? m->seen_s : m->all_seen_s, seen = is_seen ? (double)m->seen : m->all_seen;
+    double likely_s = seen > 0 ? (double)m->opt.length * seen_s / seen : all_s;
+    return likely_s < all_s ? likely_s : all_s;
 }
 
 static void end(struct references *s)
@@ -181,7 +198,11 @@ static void end(struct references *s)
         switch_off(&s->areas[i]);
     m->told = told(s);
     m->is_on = false;
-    m->on_s += processor_time(s) - m->on_since;
+    m->on_s += time_of_sample(m, processor_time(s) - m->on_since);
+    if (m->seen_s > 0) {
+        m->all_seen_s += m->seen_s;
+        m->all_seen += (double)m->seen;
+    }
     plan(m, m->period + 1);
     diag_debug(1, "sample %llu: %llu references, %.6f s; on %.6f s of %.6f", (unsigned long long)m->period,
                (unsigned long long)(m->told - m->told_begin), m->on_s, m->on_since, processor_time(s));
@@ -194,21 +215,31 @@ static void switch_new(struct references *s)
         switch_on(&s->areas[i], s->samples->opt.length);
 }
 
-static void look_on(struct references *s)
+/* Returns how long the next look may wait, in nanoseconds: half of what is left if it goes on as so far, and no more
+ * than half of what it has taken, for it may begin slowly. */
+static uint64_t look_on(struct references *s, double now)
 {
+    struct reference_samples *m = s->samples;
     switch_new(s);
-    if (told(s) - s->samples->told_begin >= s->samples->opt.length)
+    uint64_t done = told(s) - m->told_begin;
+    if (done >= m->opt.length) {
         end(s);
+        return LOOK_NS;
+    }
+    if (!done || now <= m->on_since)
+        return LOOK_NS;
+    m->seen = done;
+    m->seen_s = now - m->on_since;
+    double took_s = time_now_s() - m->began_s, rest_s = took_s * (double)(m->opt.length - done) / (double)done;
+    return min_u64(max_u64((uint64_t)(1e9 / 2 * (rest_s < took_s ? rest_s : took_s)), LOOK_NS), BEGIN_NS);
 }
 
 uint64_t reference_samples_step(struct references *s)
 {
     struct reference_samples *m = s->samples;
     double now = processor_time(s), plain = now - m->on_s + m->opt.part * m->opt.period_s * (double)m->begun;
-    if (m->is_on) {
-        look_on(s);
-        return LOOK_NS;
-    }
+    if (m->is_on)
+        return look_on(s, now);
     if (now < 0 || !s->area_count || !s->areas[0].stream)
         return BEGIN_NS;
     if (plain >= m->next_s)
