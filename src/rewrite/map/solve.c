@@ -144,17 +144,18 @@ static void solver_index(struct solver *s, const uint64_t *counters)
     free(at);
 }
 
-/* Flow into node n minus flow out of it over the known arcs; *open: the one arc not known. */
-static int64_t balance(const struct solver *s, uint32_t n, uint32_t *open)
+/* Flow into node n minus flow out of it over the known arcs; *open: the one arc not known. Modulo 2^64: counters hold
+ * whatever the program wrote there. */
+static uint64_t balance(const struct solver *s, uint32_t n, uint32_t *open)
 {
-    int64_t sum = s->away && n < s->arcs.outside && n % 2 ? -s->away[n / 2] : 0; /* a block's way out */
+    uint64_t sum = s->away && n < s->arcs.outside && n % 2 ? 0 - (uint64_t)s->away[n / 2] : 0; /* a block's way out */
     *open = ID_NONE;
     for (uint32_t k = s->first[n]; k < s->first[n + 1]; k++) {
         uint32_t i = s->incident[k];
         if (!s->known[i])
             *open = i;
         else
-            sum += s->arcs.data[i].b == n ? (int64_t)s->val[i] : -(int64_t)s->val[i];
+            sum += s->arcs.data[i].b == n ? s->val[i] : 0 - s->val[i];
     }
     return sum;
 }
@@ -175,9 +176,10 @@ static void solver_run(struct solver *s)
         uint32_t n = ready[--len], open;
         if (s->unknown[n] != 1)
             continue;
-        int64_t sum = balance(s, n, &open);
+        uint64_t sum = balance(s, n, &open);
         const struct rw_arc *a = &s->arcs.data[open];
-        int64_t v = a->a == n ? sum : -sum; /* what comes in and is not accounted for goes out here, and the reverse */
+        /* what comes in and is not accounted for goes out here, and the reverse */
+        int64_t v = (int64_t)(a->a == n ? sum : 0 - sum);
         bool is_broken = v < 0 && !may_be_negative(s, a);
         s->broken += is_broken;
         s->val[open] = is_broken ? 0 : (uint64_t)v;
@@ -260,7 +262,7 @@ static void solver_take_side_exits(struct solver *s, struct rewrite_side_exits s
     s->side_exits = found;
     s->away = xmalloc((s->m->pub.cfg->blocks.len + 1) * sizeof *s->away);
     for (size_t i = 0; i < s->side_exits_len; i++)
-        s->away[found[i].block] += found[i].at->count;
+        s->away[found[i].block] = (int64_t)((uint64_t)s->away[found[i].block] + (uint64_t)found[i].at->count);
 }
 
 uint64_t rewrite_counts_solve(const struct rewrite_map *m, const uint64_t *counters, uint64_t *blocks, uint64_t *edges,
