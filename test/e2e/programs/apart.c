@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * apart: two threads at the same time, each with an array of its own that it reads, writes and moves, and one table
- * that both read after the first thread has filled it. So what each misses in caches of its own is the same in any
- * order.
+ * that both read some time after the first thread has filled it, which is in the past then for whoever orders their
+ * references by time. So what each misses in caches of its own is the same in any order.
  */
 #include <pthread.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 enum { OWN = 6000, TABLE = 3000, ROUNDS = 30, MOVED = 700, STEP = 5 };
 
@@ -17,6 +18,7 @@ static void *work(void *array)
 {
     volatile uint32_t *own = array;
     uint32_t sum = 0;
+    usleep(50000);
     for (uint32_t round = 0; round < ROUNDS; round++) {
         for (uint32_t i = 0; i < OWN; i++)
             own[i] += table[(i * 7 + round) % TABLE];
