@@ -55,6 +55,39 @@ static struct state *get_state(void)
 
 /* ---- what inserted code calls ---- */
 
+/* Of a function in assembler that C code does the work of: what it may change but flags is kept; rbp points to it. The
+ * stack pointer may have been moved when it is given back, and the function returns. */
+#define KEEP_REGISTERS                                                                                                 \
+    ".cfi_startproc\n"                                                                                                 \
+    "pushq %rbp\n.cfi_adjust_cfa_offset 8\n"                                                                           \
+    ".cfi_offset %rbp,-16\n"                                                                                           \
+    "movq %rsp,%rbp\n"                                                                                                 \
+    ".cfi_def_cfa_register %rbp\n"                                                                                     \
+    "pushq %rax\n"                                                                                                     \
+    "pushq %rcx\n"                                                                                                     \
+    "pushq %rdx\n"                                                                                                     \
+    "pushq %rsi\n"                                                                                                     \
+    "pushq %rdi\n"                                                                                                     \
+    "pushq %r8\n"                                                                                                      \
+    "pushq %r9\n"                                                                                                      \
+    "pushq %r10\n"                                                                                                     \
+    "pushq %r11\n"
+#define GIVE_BACK_REGISTERS                                                                                            \
+    "leaq -72(%rbp),%rsp\n"                                                                                            \
+    "popq %r11\n"                                                                                                      \
+    "popq %r10\n"                                                                                                      \
+    "popq %r9\n"                                                                                                       \
+    "popq %r8\n"                                                                                                       \
+    "popq %rdi\n"                                                                                                      \
+    "popq %rsi\n"                                                                                                      \
+    "popq %rdx\n"                                                                                                      \
+    "popq %rcx\n"                                                                                                      \
+    "popq %rax\n"                                                                                                      \
+    "popq %rbp\n"                                                                                                      \
+    ".cfi_def_cfa %rsp,8\n"                                                                                            \
+    "ret\n"                                                                                                            \
+    ".cfi_endproc\n"
+
 __asm__(".text\n"
         /* [rsp+8]: struct kept_arguments */
         ".macro kept name function\n"
@@ -62,40 +95,10 @@ __asm__(".text\n"
         ".hidden \\name\n"
         ".type \\name,@function\n"
         ".balign 32\n"
-        "\\name:\n"
-        ".cfi_startproc\n"
-        "pushq %rbp\n.cfi_adjust_cfa_offset 8\n"
-        ".cfi_offset %rbp,-16\n"
-        "movq %rsp,%rbp\n"
-        ".cfi_def_cfa_register %rbp\n"
-        "pushq %rax\n"
-        "pushq %rcx\n"
-        "pushq %rdx\n"
-        "pushq %rsi\n"
-        "pushq %rdi\n"
-        "pushq %r8\n"
-        "pushq %r9\n"
-        "pushq %r10\n"
-        "pushq %r11\n"
-        "leaq 16(%rbp),%rdi\n"
+        "\\name:\n" KEEP_REGISTERS "leaq 16(%rbp),%rdi\n"
         "andq $-16,%rsp\n"
         "cld\n"
-        "call \\function\n"
-        "leaq -72(%rbp),%rsp\n"
-        "popq %r11\n"
-        "popq %r10\n"
-        "popq %r9\n"
-        "popq %r8\n"
-        "popq %rdi\n"
-        "popq %rsi\n"
-        "popq %rdx\n"
-        "popq %rcx\n"
-        "popq %rax\n"
-        "popq %rbp\n"
-        ".cfi_def_cfa %rsp,8\n"
-        "ret\n"
-        ".cfi_endproc\n"
-        ".size \\name,.-\\name\n"
+        "call \\function\n" GIVE_BACK_REGISTERS ".size \\name,.-\\name\n"
         ".endm\n"
         /* While no lines are kept all is told, and the line is the last one of its place: as mark_line has it. */
         ".globl mtool_trace_line\n"
