@@ -172,6 +172,9 @@ struct rewrite_map {
     uint32_t site_count;
 };
 int rewrite_map_open(const char *path, struct rewrite_map **out); /* 0, or -1 after one line */
+/* The original is at that path now. Copies are kept by content: where the file stood when its copy was made may be
+ * gone, or hold another one. */
+void rewrite_map_set_original(struct rewrite_map *m, const char *path);
 void rewrite_map_close(struct rewrite_map *m);
 /* Frees what counters mean, once that was asked for the last time: no equations of m can be solved any more. */
 void rewrite_map_forget_counters(struct rewrite_map *m);

@@ -242,9 +242,12 @@ const struct rewrite_map *profile_map(struct profile *p, size_t module)
         memset(p->maps + p->map_count, 0, (n - p->map_count) * sizeof *p->maps);
         p->map_count = n;
     }
-    const char *path = p->program->modules[module].map;
-    if (!p->maps[module] && path && rewrite_map_open(path, &p->maps[module]) < 0)
-        return NULL;
+    const struct launch_module *m = &p->program->modules[module];
+    if (!p->maps[module] && m->map) {
+        if (rewrite_map_open(m->map, &p->maps[module]) < 0)
+            return NULL;
+        rewrite_map_set_original(p->maps[module], m->path);
+    }
     return p->maps[module];
 }
 

@@ -197,8 +197,10 @@ static struct original *original_of(struct originals *s, uint32_t wire)
 
 static const struct rewrite_reverse_map *back_of(struct original *o)
 {
-    if (!o->is_asked && rewrite_map_open(o->map, &o->places) == 0)
+    if (!o->is_asked && rewrite_map_open(o->map, &o->places) == 0) {
+        rewrite_map_set_original(o->places, o->path);
         o->back = rewrite_reverse_map_new(o->places, o->copy);
+    }
     o->is_asked = true;
     return o->back;
 }

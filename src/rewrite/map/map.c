@@ -433,6 +433,12 @@ static bool parse(struct map_full *m, const uint8_t *bytes, size_t len)
     return !l.cfg_is_bad && !l.columns.bad && l.columns.p == l.columns.end;
 }
 
+void rewrite_map_set_original(struct rewrite_map *m, const char *path)
+{
+    free(m->in_path);
+    m->in_path = xstrdup(path);
+}
+
 int rewrite_map_open(const char *path, struct rewrite_map **out)
 {
     struct file_bytes f;
