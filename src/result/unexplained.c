@@ -110,8 +110,7 @@ void unexplained_fill(struct prof_result *r, const struct unexplained *sum, cons
     struct prof_interval s = stats_difference(stats_difference(rest, system), outside_s);
     diag_debug(1,
                "probes: %zu disjoint objects; of the run %.4f of %.4f s in none, %.4f s of it in the kernel, and %.4f "
-               "s behind "
-               "its end; predicted %.4f s",
+               "s behind its end; predicted %.4f s",
                sum->objects, rest.value, whole, system.value, t->after_exit_s, outside_s.value);
     r->coverage.unexplained_overhead = gate_loss(r, r->replayed_share, prof_interval_scaled(&s, 1 / predicted));
 }

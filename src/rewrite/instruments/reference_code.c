@@ -36,7 +36,6 @@
  *
  *     lea address,[lowest + lines]; shr; imul; test; je each; add address,factor; test address,mask; je each
  *
- *
  * No register is taken that the operand is made of. Segment fs: its base is the word that it points to, which the ABI
  * asks for; code that runs before that is so cannot use such operands. No memory of the program is touched.
  */
