@@ -309,7 +309,7 @@ static void advise_block(const struct subject *u)
     add_advice(
         u, "block", w.cell, stall_gain(u, w.stall),
         arena_printf(s->j->r->arena,
-                     "it goes through it from end to end, again and again, and it does not fit: %.0f %% of its stall "
+                     "it goes through it from end to end more than once, and it does not fit: %.0f %% of its stall "
                      "are lines that were there before; do all work on a part while it is in the cache",
                      percent(w.stall, u->g->stall)));
 }
