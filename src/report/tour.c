@@ -4,6 +4,7 @@
 #include "report/tour.h"
 
 #include "report/data.h"
+#include "result/stats.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -136,7 +137,7 @@ void tour_init(struct tour *t, const struct prof_result *r, const char *source_p
                        .lines_s = NAN,
                        .lines_memory_s = NAN};
     t->decimals = figure_decimals(fmax(r->actual_user_s.value, r->predicted_user_s.value));
-    t->whole_memory_s = r->overhead.value * r->predicted_user_s.value;
+    t->whole_memory_s = stats_whole_memory(r).value;
     sort_lines(t);
     sort_data_lines(t);
 }

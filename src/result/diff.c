@@ -30,13 +30,6 @@ bool diff_is_change(const struct diff_figure *f) { return f->change.low > 0 || f
 
 /* ---- the whole program ---- */
 
-/* As the summary says it: the overhead, in seconds. */
-static struct prof_interval memory_of(const struct prof_result *r)
-{
-    double s = r->predicted_user_s.value;
-    return (struct prof_interval){r->overhead.value * s, r->overhead.low * s, r->overhead.high * s};
-}
-
 #define COMPARED(id, member, of_whole, is_modelled, is_again, term, word)                                              \
     static struct prof_interval whole_##member(const struct prof_result *r) { return of_whole; }
 #include "result/diff.def"

@@ -45,6 +45,11 @@ struct prof_interval stats_predicted_again(const struct prof_result *r)
                                   p.high + (M_SQRT2 - 1) * fmax(0, high)};
 }
 
+struct prof_interval stats_whole_memory(const struct prof_result *r)
+{
+    return gate_loss(r, r->replayed_share, stats_difference(r->actual_user_s, stats_predicted_again(r)));
+}
+
 static int compare_doubles(const void *a, const void *b)
 {
     double x = *(const double *)a, y = *(const double *)b;

@@ -30,6 +30,8 @@ struct prof_interval stats_again(struct prof_interval i);
 /* The same of the predicted time of the whole program, for its loss: as in losses of objects ideal times are widened,
  * mispredicted branches not. */
 struct prof_interval stats_predicted_again(const struct prof_result *r);
+/* What the whole program loses to memory, in seconds: measured less predicted time. */
+struct prof_interval stats_whole_memory(const struct prof_result *r);
 struct prof_interval stats_product(struct prof_interval a, struct prof_interval b);    /* independent, both >= 0 */
 struct prof_interval stats_difference(struct prof_interval a, struct prof_interval b); /* a - b, independent */
 /* a - b of two jobs, whose intervals are each of what another one would say. */

@@ -4,6 +4,7 @@
 #include <math.h>
 
 #include "report/html/html.h"
+#include "result/stats.h"
 
 static void put_time(struct html_page *p, const char *id, const char *word, const struct prof_interval *s,
                      const char *note)
@@ -35,7 +36,7 @@ static const char *overhead_note(struct html_page *p)
 static void put_times(struct html_page *p)
 {
     const struct prof_result *r = p->r;
-    struct prof_interval memory = prof_interval_scaled(&r->overhead, r->predicted_user_s.value);
+    struct prof_interval memory = stats_whole_memory(r);
     if (!isfinite(r->predicted_user_s.value) && !isfinite(r->actual_user_s.value))
         return;
     html_puts(p, "<table class=\"times\"><caption class=\"vh\">Predicted and measured "
@@ -57,7 +58,7 @@ static void put_times(struct html_page *p)
 static void put_whole_bar(struct html_page *p)
 {
     const struct prof_result *r = p->r;
-    struct prof_interval memory = prof_interval_scaled(&r->overhead, r->predicted_user_s.value);
+    struct prof_interval memory = stats_whole_memory(r);
     double branch = isfinite(r->branch_user_s.value) ? r->branch_user_s.value : 0,
            ideal = r->predicted_user_s.value - branch;
     if (!isfinite(ideal) || !isfinite(memory.value))

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "report/data.h"
+#include "result/stats.h"
 
 #define BOLD "\033[1m"
 #define PLAIN "\033[0m"
@@ -45,7 +46,7 @@ static void put_times(const struct prof_result *r, struct arena *a, struct strbu
     if (!is_known(&r->predicted_user_s) && !is_known(&r->actual_user_s))
         return;
     int decimals = figure_decimals(fmax(r->actual_user_s.value, r->predicted_user_s.value));
-    struct prof_interval memory = prof_interval_scaled(&r->overhead, r->predicted_user_s.value);
+    struct prof_interval memory = stats_whole_memory(r);
     str_printf(out, "  %-20s %9s  95%% interval\n", "", "seconds");
     bool replayed = r->replayed_share >= 0.005;
     put_time(out, a, "predicted user time", &r->predicted_user_s, decimals,

@@ -497,7 +497,7 @@ static void test_diff(void **state)
     static const char *const texts[] = {
         "&#60;old&#62;.mtool: ./gather",
         "memory_s&#62;+5%</code>: <b>failed</b>",
-        "<td class=\"n strong\">+0.580</td><td class=\"n\">0.50",
+        "<td class=\"n strong\">+0.580</td><td class=\"n\">0.54",
         "<a class=\"pick\" href=\"#o0\">gather</a><small>loop gather.c:15-18",
         "<td class=\"n wide\">0.340</td><td class=\"n wide\">0.740</td><td class=\"n strong\">+0.400</td>",
         "<small>not there</small>",

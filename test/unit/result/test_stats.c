@@ -119,6 +119,22 @@ static void test_predicted_again(void **state)
 }
 
 /* Of many values the prior is nothing: their own standard error is left. */
+/* Of 30 s measured, of which 12 (6 to 18) were predicted, no more can be lost than 29; the overhead's interval in
+ * predicted seconds would say 36. */
+static void test_whole_memory(void **state)
+{
+    (void)state;
+    struct prof_result r = {.replayed_share = 1,
+                            .actual_user_s = {30, 25, 35},
+                            .predicted_user_s = {12, 6, 18},
+                            .branch_user_s = {12, 6, 18},
+                            .overhead = {1.5, 0.6, 3}};
+    struct prof_interval memory = stats_whole_memory(&r);
+    assert_near(memory.value, 18, 1e-12);
+    assert_near(memory.low, 18 - hypot(5, 6), 1e-9);
+    assert_near(memory.high, 18 + hypot(5, 6), 1e-9);
+}
+
 static void test_centre_of_many(void **state)
 {
     enum { N = 400 };
@@ -154,9 +170,9 @@ static void test_combine(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_wilson),         cmocka_unit_test(test_centre),
-                                       cmocka_unit_test(test_centre_of_two),  cmocka_unit_test(test_centre_of_guises),
-                                       cmocka_unit_test(test_again),          cmocka_unit_test(test_predicted_again),
-                                       cmocka_unit_test(test_centre_of_many), cmocka_unit_test(test_combine)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_wilson),           cmocka_unit_test(test_centre),  cmocka_unit_test(test_centre_of_two),
+        cmocka_unit_test(test_centre_of_guises), cmocka_unit_test(test_again),   cmocka_unit_test(test_predicted_again),
+        cmocka_unit_test(test_centre_of_many),   cmocka_unit_test(test_combine), cmocka_unit_test(test_whole_memory)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

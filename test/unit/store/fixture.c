@@ -432,6 +432,7 @@ static void make_nasty(struct prof_result *r)
     r->module_count = ARRAY_LEN(modules);
     r->warnings = warnings;
     r->warning_count = ARRAY_LEN(warnings);
+    r->actual_user_s = (struct prof_interval){0.929, NO, NO};
     r->overhead = (struct prof_interval){-0.001, NO, NO};
     r->samples_lost = PROF_UNKNOWN;
 }
