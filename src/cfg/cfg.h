@@ -167,7 +167,9 @@ struct cfg {                 /* arrays on the heap, owned by the cfg; all sorted
     mid_targets; /* code addresses inside functions (not their entries) found in data relocations, data words of
                     label tables, or lea/mov: sorted. Their blocks are ADDR_TAKEN unless only `tables` hold them */
     uint64_t bytes_code, bytes_funcs; /* executable section bytes; of these inside functions with reason OK */
-    struct cfg_index *index;          /* private: address to instruction; NULL in a loaded one */
+    uint32_t unproven; /* addresses that cfg_build_sampled may find to be functions, once a run is seen to execute them;
+                          0 in a loaded one */
+    struct cfg_index *index; /* private: address to instruction; NULL in a loaded one */
 };
 
 /* build.c and the files it calls: builds it all. 0, or -1 after one line. Only functions with reason OK have blocks;

@@ -405,6 +405,17 @@ static void find_all(struct build *b, struct gaps *g)
         make_functions(g, &g->all.data[k]);
 }
 
+/* Addresses that something holds and nothing shows to be code, nor data. */
+static uint32_t unproven(const struct gaps *g)
+{
+    uint32_t n = 0;
+    for (size_t k = 0; k < g->held.len; k++) {
+        const struct gap *gap = gap_at(g, g->held.data[k]);
+        n += gap && !(gap->state[g->held.data[k] - gap->lo] & (GAP_START | GAP_INNER | GAP_DATA));
+    }
+    return n;
+}
+
 /* Appends functions to funcs, not sorted; true if there are any. */
 bool find_gap_functions(struct build *b)
 {
@@ -413,6 +424,7 @@ bool find_gap_functions(struct build *b)
     list_gaps(&g);
     if (g.all.len)
         find_all(b, &g);
+    b->c->unproven = unproven(&g);
     for (size_t k = 0; k < g.all.len; k++)
         free(g.all.data[k].state);
     VEC_FREE(&g.all);

@@ -51,7 +51,8 @@ struct copy {
     const char *refused;    /* why, NULL if not */
     uint8_t wire_key[WIRE_KEY_BYTES];
     uint32_t counter_count;
-    bool owns_gs; /* see rewrite_map */
+    bool owns_gs;       /* see rewrite_map */
+    bool wants_samples; /* see rewrite_stats */
 };
 const char *copies_dir(struct arena *a);
 /* From the cache: true if there is a whole copy, or a refusal. Marks it as used now. */

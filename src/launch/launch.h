@@ -30,7 +30,8 @@ struct launch_module {
     uint8_t wire_key[WIRE_KEY_BYTES];     /* valid with copy: identity embedded in it */
     uint32_t counter_count;               /* valid with copy */
     const struct rewrite_objects *probed; /* rewrite_options.objects of it, set by the caller; NULL: none */
-    bool owns_gs; /* valid with copy: its program cannot be counted with rewrite_options.threads */
+    bool owns_gs;       /* valid with copy: its program cannot be counted with rewrite_options.threads */
+    bool wants_samples; /* valid with copy: see rewrite_stats */
 };
 struct launch_program {
     const char *path;      /* real path of the ELF executable that runs (of a script: its interpreter) */
@@ -98,6 +99,8 @@ void launch_keep_feedback(const struct launch_program *p, size_t module, const s
 /* After a run with samples: keeps which code without unwind tables it was seen to execute, for copies to come of the
  * same modules. Reports nothing: without it less is counted. */
 void launch_keep_sampled(const struct launch_program *p, const struct launch_result *run);
+/* May that show more code of the modules, of which there are copies? */
+bool launch_wants_samples(const struct launch_program *p);
 
 /* ---- command.c: a command of any kind, as it is ---- */
 

@@ -198,6 +198,7 @@ static void fill_stats(struct rw *w, struct rewrite_stats *s)
         }
     }
     s->code_bytes = w->cfg->bytes_code;
+    s->wants_samples = w->cfg->unproven != 0;
     s->blocks = w->cfg->blocks.len;
     s->edges = w->cfg->edges.len;
     s->counters = w->counter_count;

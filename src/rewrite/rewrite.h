@@ -101,8 +101,9 @@ struct rewrite_stats {
     uint64_t text_bytes_old, text_bytes_new,
         file_bytes_new; /* of moved functions, of their copies, of the whole copy */
     double seconds;
-    uint8_t key[16]; /* WIRE_KEY_BYTES: identity embedded in the rewritten module */
-    bool owns_gs;    /* see rewrite_map */
+    uint8_t key[16];    /* WIRE_KEY_BYTES: identity embedded in the rewritten module */
+    bool owns_gs;       /* see rewrite_map */
+    bool wants_samples; /* what runs are seen to execute (rewrite_options.sampled) may show more of it to be code */
 };
 
 /* Rewrites IN to OUT (both paths), and writes the map that gives the counters their meaning. OUT is whole or absent.

@@ -11,7 +11,10 @@ static int count(struct profile *p, const struct cmd_args *a)
     if (rc || (rc = profile_copies(p)))
         return rc;
     struct launch_options opt = profile_counted_options(p);
-    opt.sample_hz = SEEN_HZ;
+    if (a->follow || launch_wants_samples(p->program)) { /* each sample takes time of the program's */
+        opt.sample_hz = SEEN_HZ;
+        diag_debug(1, "count: it is looked at what the program executes, %d times a second", SEEN_HZ);
+    }
     struct launch_result *run = NULL;
     if (a->all_probes)
         opt = (struct launch_options){.how = LAUNCH_PROBED, .mode = p->mode};

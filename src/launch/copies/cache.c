@@ -77,6 +77,7 @@ static void take_copy(struct launch_module *m, const struct copy *c)
     m->refused = c->refused;
     m->counter_count = c->counter_count;
     m->owns_gs = c->owns_gs;
+    m->wants_samples = c->wants_samples;
     memcpy(m->wire_key, c->wire_key, sizeof m->wire_key);
 }
 

@@ -107,6 +107,7 @@ static bool read_entry(struct arena *a, const char *dir, const char *path, struc
         out->map = arena_printf(a, "%s/map", dir);
         out->counter_count = (uint32_t)record_get_u64(meta, "counters");
         out->owns_gs = record_get_u64(meta, "gs") != 0;
+        out->wants_samples = record_get_u64(meta, "samples") != 0;
         if (!read_key(record_get(a, meta, "key"), out->wire_key) || !stamp_holds(a, meta, "file", out->file) ||
             !stamp_holds(a, meta, "map", out->map))
             return false;
@@ -162,8 +163,8 @@ static void describe(struct arena *a, const char *file, const char *map, const s
     str_puts(meta, "key ");
     for (size_t i = 0; i < WIRE_KEY_BYTES; i++)
         str_printf(meta, "%02x", s->key[i]);
-    str_printf(meta, "\ncounters %llu\ngs %u\nfile %s\nmap %s\n", (unsigned long long)s->counters, s->owns_gs,
-               stamp_of(a, file), stamp_of(a, map));
+    str_printf(meta, "\ncounters %llu\ngs %u\nsamples %u\nfile %s\nmap %s\n", (unsigned long long)s->counters,
+               s->owns_gs, s->wants_samples, stamp_of(a, file), stamp_of(a, map));
 }
 
 /* Fills the folder TMP. 0, or -1 after one line. */

@@ -67,6 +67,16 @@ struct rewrite_options feedback_options(const struct launch_program *p, size_t m
     return own;
 }
 
+bool launch_wants_samples(const struct launch_program *p)
+{
+    for (size_t i = 0; i < p->module_count; i++) {
+        const struct launch_module *m = &p->modules[i];
+        if (m->copy && m->wants_samples && !m->is_interp && !m->other_program)
+            return true;
+    }
+    return false;
+}
+
 void launch_keep_sampled(const struct launch_program *p, const struct launch_result *run)
 {
     struct rewrite_sample *s = ARENA_ARRAY(p->arena, struct rewrite_sample, run->sample_count + 1);

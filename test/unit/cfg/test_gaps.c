@@ -60,7 +60,11 @@ static void test_seen(void **state)
     (void)state;
     struct fixture fx;
     static const char *const names[] = {"runs_here", "after_table_runs", "no_function_runs", "skips_here", NULL};
+    fixture_open(&fx, "gaps.so");
+    uint32_t unproven = fx.c->unproven;
+    fixture_close(&fx);
     open_seen(&fx, names, 0);
+    assert_in_range(fx.c->unproven, 1, unproven - 3); /* at least the three functions below are proven */
     assert_int_equal(func(&fx, "held_runs")->reason, CFG_REASON_OK);
     assert_int_equal(func(&fx, "held_runs")->size, 9);
     assert_int_equal(func(&fx, "held_calls")->reason, CFG_REASON_OK);
