@@ -230,6 +230,8 @@ struct cache_estimate {    /* of all that the windows, or the sets, stand for */
     double known, unknown; /* misses; what hit or missed, as the level, or a nearer one, had room for its line yet */
     double part;           /* of the unknown ones that miss, as windows/ages.h has it; 0.5 where nothing tells */
     double misses;         /* known + part * unknown */
+    double cold;           /* of these, lines that the run, not the window, meets for the first time: as many as there
+                              are, by how many windows met each (windows/met.h); of sets NAN: their causes are exact */
     double low, high; /* known to known + unknown, widened by t times the standard error between windows (95 %), or by
                          what they may all have passed by: 3 / n of the run, and more of what was met in few windows */
     double error;     /* that error, of known + unknown */

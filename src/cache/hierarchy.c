@@ -37,6 +37,8 @@ static void count_in_window(struct cache *c, int at, uint64_t line, enum cache_c
 {
     struct level *l = &c->levels[at];
     const struct bank *b = bank_of(l, v);
+    if (cause == CACHE_COLD)
+        met_count(&l->sample.met, line, v->cell, c->windows.each.len);
     bool is_taken = cause == CACHE_TRUE_SHARING || cause == CACHE_FALSE_SHARING;
     bool has_room = !is_taken && !lines_set_is_full(&b->lines, line);
     if (!has_room && !v->unknown) {

@@ -114,7 +114,7 @@ static struct cache_estimate estimate(const struct cache *c, const struct level 
     double part = (double)c->sets.taken / (double)(c->sets.mask + 1), sum = 0, level = 0;
     double of_groups[SAMPLE_GROUPS] = {0};
     unsigned groups = c->sets.group_count;
-    struct cache_estimate e = {.references = (double)references / part, .mu = NAN, .mu_own = NAN};
+    struct cache_estimate e = {.references = (double)references / part, .cold = NAN, .mu = NAN, .mu_own = NAN};
     for (unsigned i = 0; i < groups; i++) {
         double n = (double)g->misses[i];
         e.windows += n > 0;

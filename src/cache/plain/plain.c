@@ -159,6 +159,8 @@ INLINED void count_miss(struct cache *c, const struct plain *p, unsigned at, uin
     l->counts.causes[r->kind][cause]++;
     if (!(how & IN_WINDOW))
         return;
+    if (cause == CACHE_COLD)
+        met_count(&l->sample.met, r->line, r->cell, c->windows.each.len);
     bool has_room = !is_full && cause != CACHE_TRUE_SHARING && cause != CACHE_FALSE_SHARING;
     if (window_miss(&l->sample, &bank_of(p, r, at, how)->levels[at], r->cell, has_room, r->unknown))
         r->unknown |= 1u << at;

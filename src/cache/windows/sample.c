@@ -64,6 +64,7 @@ void sample_fini(struct sample *s)
     VEC_FREE(&s->cells);
     VEC_FREE(&s->now);
     VEC_FREE(&s->unknown);
+    met_fini(&s->met);
 }
 
 /* ---- begin and end ---- */
@@ -337,7 +338,7 @@ static double mu_of(const struct sample_sums *s) { return s->generations ? s->de
 
 /* part: of an unknown miss how much counts. */
 static struct cache_estimate estimate(const struct cache *c, const struct level *l, const struct sample_sums *s,
-                                      double part)
+                                      double part, const struct met_counts *met)
 {
     const struct cache_windows *w = &c->windows;
     struct cache_estimate e = {.references = s->references, .known = s->known, .unknown = s->unknown, .part = part};
@@ -355,13 +356,15 @@ static struct cache_estimate estimate(const struct cache *c, const struct level 
     e.high = s->known + s->unknown + fmax(more, unmet(w, l, s));
     e.windows = s->windows;
     e.misses = s->known + s->unknown * part;
+    e.cold = fmin(met_lines(met, w->count), e.misses);
     return e;
 }
 
 struct cache_estimate cache_estimate(const struct cache *c, unsigned level)
 {
     const struct level *l = &c->levels[level];
-    return c->sets.groups ? sets_estimate(c, level) : estimate(c, l, &l->sample.all, l->sample.unknown_misses);
+    return c->sets.groups ? sets_estimate(c, level)
+                          : estimate(c, l, &l->sample.all, l->sample.unknown_misses, &l->sample.met.all);
 }
 
 struct cache_estimate cache_estimate_cell(const struct cache *c, unsigned level, uint32_t cell)
@@ -370,7 +373,10 @@ struct cache_estimate cache_estimate_cell(const struct cache *c, unsigned level,
     const struct level *l = &c->levels[level];
     if (c->sets.groups)
         return cache_estimate_cells(c, level, &cell, 1);
-    return estimate(c, l, cell < l->sample.cells.len ? &l->sample.cells.data[cell] : &none, part_of_cell(c, l, cell));
+    struct met_counts met = {0};
+    met_add_cell(&met, &l->sample.met, cell);
+    return estimate(c, l, cell < l->sample.cells.len ? &l->sample.cells.data[cell] : &none, part_of_cell(c, l, cell),
+                    &met);
 }
 
 /* ---- several cells, window by window ---- */
@@ -387,15 +393,17 @@ struct cache_estimate sample_estimate_cells(const struct cache *c, unsigned leve
     struct sample_sums sums = {0};
     struct per_window all = per_window_new(&c->windows);
     struct guess g = {0, 0};
+    struct met_counts met = {0};
     for (size_t k = 0; k < count; k++) {
         add_guess_of_cell(c, l, cells[k], &g);
+        met_add_cell(&met, &s->met, cells[k]);
         sums.references += cells[k] < s->cells.len ? s->cells.data[cells[k]].references : 0;
         for (size_t i = first_missed(s, cells[k]); i < s->missed.len && s->missed.data[i].cell == cells[k]; i++)
             add_missed(&c->windows, &s->missed.data[i], &all);
     }
     sum_windows(&c->windows, &all, &sums);
     per_window_free(&all);
-    return estimate(c, l, &sums, part_of(&g));
+    return estimate(c, l, &sums, part_of(&g), &met);
 }
 
 void cache_windows_add(const struct cache *c, unsigned level, uint32_t cell, enum cache_reading reading, double factor,

@@ -9,6 +9,7 @@
 
 #include "cache/cache.h"
 #include "cache/windows/ages.h"
+#include "cache/windows/met.h"
 
 struct sample_now { /* of a cell, in the window that runs */
     uint64_t references_before;
@@ -45,6 +46,7 @@ struct sample {
     VEC(struct sample_sums) cells;
     VEC(struct sample_now) now;
     struct ages ages;
+    struct met met; /* by windows, lines that were not there before in them */
     struct sample_unknown all_unknown;
     VEC(struct sample_unknown) unknown; /* by cell */
     /* As of the last window's end: of firsts by age, and of all that is unknown, the part that misses. */

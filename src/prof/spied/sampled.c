@@ -26,17 +26,20 @@ double spied_scale(const struct spied *s)
 
 static uint64_t times(uint64_t n, double by) { return (uint64_t)llround((double)n * by); }
 
-/* Causes but for cold ones as in what was simulated; what a sample had not met before may be anything but these. */
-static void scale_cell(struct cache_cell *c, double misses, double references)
+/* Causes but for cold ones as in what was simulated. What a sample had not met before may be anything but these: cold
+ * as far as there are lines, and beyond that it was there before the sample, and had to go. */
+static void scale_cell(struct cache_cell *c, const struct cache_estimate *e)
 {
-    double by = c->misses ? misses / (double)c->misses : 0;
+    double misses = e->misses, by = c->misses ? misses / (double)c->misses : 0;
     uint64_t others = 0;
-    c->references = (uint64_t)llround(references);
+    c->references = (uint64_t)llround(e->references);
     c->streamed = times(c->streamed, by);
     for (int k = 0; k < CACHE_CAUSE_COUNT; k++)
         others += k == CACHE_COLD ? 0 : (c->causes[k] = times(c->causes[k], by));
     c->misses = max_u64((uint64_t)llround(misses), others);
-    c->causes[CACHE_COLD] = c->misses - others;
+    uint64_t unmet = c->misses - others, cold = isnan(e->cold) ? unmet : min_u64(unmet, (uint64_t)llround(e->cold));
+    c->causes[CACHE_COLD] = cold;
+    c->causes[CACHE_CAPACITY] += unmet - cold;
 }
 
 const struct cache_cell *spied_scaled(struct spied *s, const struct spied_level *l)
@@ -47,7 +50,7 @@ const struct cache_cell *spied_scaled(struct spied *s, const struct spied_level 
     memcpy(out, l->cell, l->cell_count * sizeof *out);
     for (uint32_t i = 0; i < l->cell_count; i++) {
         struct cache_estimate e = cache_estimate_cell(cache_of(s, l), l->level, i);
-        scale_cell(&out[i], e.misses, e.references);
+        scale_cell(&out[i], &e);
     }
     return out;
 }
@@ -61,7 +64,7 @@ void spied_scale_by(const struct cache_estimate *e, struct prof_data_miss *row)
                                       [CACHE_AROUND] = row->around,
                                       [CACHE_TRUE_SHARING] = row->true_sharing,
                                       [CACHE_FALSE_SHARING] = row->false_sharing}};
-    scale_cell(&c, e->misses, e->references);
+    scale_cell(&c, e);
     row->references = c.references;
     row->misses = c.misses;
     row->cold = row->capacity = row->conflict = row->inclusion = row->around = 0;

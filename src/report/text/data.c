@@ -106,7 +106,26 @@ void data_levels_cells(struct data_table *t, const struct prof_result *r, enum p
 
 /* ---- the caches ---- */
 
-static void put_level(struct data_table *t, const struct prof_result *r, uint32_t cache, struct arena *a)
+/* Of samples, or of some sets. */
+static bool have_intervals(const struct prof_result *r)
+{
+    for (uint32_t i = 0; i < r->cache_count; i++) {
+        const struct prof_data_miss *m = data_miss(r, PROF_OWNER_PROGRAM, 0, i);
+        if (m && m->misses_low != m->misses_high)
+            return true;
+    }
+    return false;
+}
+
+static const char *misses_interval(const struct prof_data_miss *m, struct arena *a)
+{
+    if (!m || m->misses_low == PROF_UNKNOWN || m->misses_high == PROF_UNKNOWN || m->misses_low == m->misses_high)
+        return "";
+    return arena_printf(a, "%s..%s", figure_brief(a, m->misses_low), figure_brief(a, m->misses_high));
+}
+
+static void put_level(struct data_table *t, const struct prof_result *r, uint32_t cache, bool has_interval,
+                      struct arena *a)
 {
     const struct prof_data_miss *m = data_miss(r, PROF_OWNER_PROGRAM, 0, cache);
     uint64_t misses = m ? m->misses : PROF_UNKNOWN, references = m ? m->references : PROF_UNKNOWN;
@@ -114,6 +133,8 @@ static void put_level(struct data_table *t, const struct prof_result *r, uint32_
     data_table_cell(t, data_level(&r->caches[cache], a));
     data_table_cell(t, figure_brief(a, references));
     data_table_cell(t, figure_brief(a, misses));
+    if (has_interval)
+        data_table_cell(t, misses_interval(m, a));
     data_table_cell(t, figure_percent(a, has_rate ? (double)misses / (double)references : NAN));
     for (unsigned c = 0; c < t->cause_count; c++)
         data_table_cell(t, figure_brief(a, data_cause_count(m, (enum data_cause)c)));
@@ -123,17 +144,20 @@ static void put_level(struct data_table *t, const struct prof_result *r, uint32_
 void data_put_caches(const struct prof_result *r, const struct report_options *o, struct arena *a, struct strbuf *out)
 {
     struct data_table t = {.cause_count = causes_of(r)};
+    bool has_interval = have_intervals(r);
     cell_put_wrapped(out, data_how(r, a), report_width(o), 0);
     data_table_column(&t, "", "level", shorten_middle, true);
     data_table_column(&t, "refe-", "rences", NULL, false);
     data_table_column(&t, "", "misses", NULL, false);
+    if (has_interval)
+        data_table_column(&t, "95%", "interval", NULL, false);
     data_table_column(&t, "", "rate", NULL, false);
     for (unsigned c = 0; c < t.cause_count; c++)
         data_table_column(&t, c > DATA_CAUSE_CONFLICT ? data_causes[c].brief : "",
                           c > DATA_CAUSE_CONFLICT ? "shar." : data_causes[c].word, NULL, false);
     data_table_begin(&t, o, a);
     for (uint32_t i = 0; i < r->cache_count; i++)
-        put_level(&t, r, i, a);
+        put_level(&t, r, i, has_interval, a);
     grid_put(&t.grid, out);
 }
 

@@ -122,6 +122,38 @@ static void test_generations(void **unused)
     cache_free(c);
 }
 
+/* Most lines are met again and again, by many windows: what these had not met before is mostly not cold. Of memory that
+ * is gone through once each line is met by one window alone, and all of what misses is. */
+static void test_cold(void **unused)
+{
+    (void)unused;
+    enum { PERIOD = 50000, LENGTH = 5000 };
+    for (unsigned is_once = 0; is_once < 2; is_once++) {
+        make_stream(1);
+        for (size_t i = 0; is_once && i < COUNT; i++)
+            refs[i] = (struct cache_ref){i * 16, 0, 4, CACHE_READ, 0};
+        struct cache *full = cache_of(), *c = run_windows(PERIOD, LENGTH);
+        cache_run(full, refs, COUNT);
+        cache_windows_stand_for(c, COUNT, NULL, 0);
+        for (unsigned l = 0; l < LEVELS; l++) {
+            const struct cache_counts *n = cache_counts(full, l), *in_windows = cache_counts(c, l);
+            struct cache_estimate e = cache_estimate(c, l);
+            double cold = (double)(n->causes[CACHE_READ][CACHE_COLD] + n->causes[CACHE_WRITE][CACHE_COLD]);
+            double unmet = (double)(in_windows->causes[CACHE_READ][CACHE_COLD] +
+                                    in_windows->causes[CACHE_WRITE][CACHE_COLD]) *
+                           PERIOD / LENGTH,
+                   sum = 0;
+            assert_true(is_once ? fabs(unmet - cold) < 0.01 * cold : unmet > 3 * cold);
+            assert_true(fabs(e.cold - fmin(cold, e.misses)) < 0.1 * cold);
+            for (uint32_t x = 0; x < CELLS; x++)
+                sum += cache_estimate_cell(c, l, x).cold;
+            assert_true(fabs(sum - fmin(cold, e.misses)) < 0.2 * cold);
+        }
+        cache_free(full);
+        cache_free(c);
+    }
+}
+
 /* What a line held before the window is not known, and what a nearer level may have hit, a further one may not see. */
 static void test_unknown(void **unused)
 {
@@ -518,6 +550,7 @@ int main(void)
                                        cmocka_unit_test(test_unknown_are_told),
                                        cmocka_unit_test(test_whole),
                                        cmocka_unit_test(test_generations),
+                                       cmocka_unit_test(test_cold),
                                        cmocka_unit_test(test_unknown),
                                        cmocka_unit_test(test_intervals),
                                        cmocka_unit_test(test_parts_are_exact),

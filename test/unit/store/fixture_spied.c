@@ -266,6 +266,11 @@ void fixture_worsen_spied(struct prof_result *r)
 
 void fixture_spoil_spied(struct prof_result *r)
 {
+    for (size_t i = 0; i < r->data_miss_count; i++) {
+        struct prof_data_miss *m = &r->data_misses[i];
+        if (m->owner == PROF_OWNER_PROGRAM && m->cache == L2)
+            m->misses_low = m->misses / 2, m->misses_high = 2 * m->misses;
+    }
     r->data[0].name = "evil\033[2J\n<script>&\"'\xff";
     r->data[0].type = "std::map<std::basic_string<char, std::char_traits<char> >, long_name_that_never_ends> [1000000]";
     r->data[1].name = NULL;
