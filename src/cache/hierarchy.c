@@ -403,8 +403,11 @@ INLINED unsigned run_ref(struct cache *c, const struct cache_ref *r, bool causes
         return 0;
     if (__builtin_expect(r->kind == CACHE_USE, 0))
         return use_only(c, r), 0;
-    if (!is_hit(c, &c->levels[at], r, stores, causes, threads, &lacks))
+    if (!is_hit(c, &c->levels[at], r, stores, causes, threads, &lacks)) {
+        if (!causes && !threads && lacks && c->is_bare && !c->sets.groups && r->kind != CACHE_FETCH)
+            return bare_miss(c, r, kind, stores), 0;
         return run_one(c, at, r, kind, stores, lacks);
+    }
     c->levels[at].counts.references[kind]++;
     return 0;
 }
@@ -580,6 +583,7 @@ struct cache *cache_new(const struct cache_config *config, bool with_causes)
         tally_init(&c->levels[i].tally, EVICTORS_MAX);
     }
     c->plain = plain_new(c);
+    c->is_bare = bare_takes(c);
     return c;
 }
 

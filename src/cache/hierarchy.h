@@ -57,6 +57,7 @@ struct cache {
     int count;
     int nearest_data, nearest_code;
     bool has_whole, with_causes;
+    bool is_bare;     /* as bare_takes says */
     bool is_far;      /* what the last references needed lies far off: that of the next ones is fetched before */
     uint64_t threads; /* seen so far, a bit each */
     uint64_t evicted; /* from levels[0] by cache_reach: the line's address, and 1; 0: nothing */
@@ -91,6 +92,12 @@ static inline unsigned group_of(const struct cache *c, uint64_t address)
 void hierarchy_write_back(struct cache *c, int at, uint64_t address, unsigned thread);
 
 void hierarchy_empty(struct cache *c); /* for a window, as if nothing had been; what was counted stays */
+
+/* ---- bare.c ---- */
+
+bool bare_takes(const struct cache *c); /* levels of data that are asked for nothing but misses */
+/* Of one thread: a reference to one line that the nearest of them lacks. */
+void bare_miss(struct cache *c, const struct cache_ref *r, enum cache_kind kind, bool stores);
 
 /* ---- ahead.c: fetches what references that will miss need, some time before ---- */
 

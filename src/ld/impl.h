@@ -49,6 +49,11 @@ void ld_copies_close(struct ld_copies *c); /* the files, too */
 const char *ld_copies_put(const struct ld_copies *c, size_t number, const char *path, const struct strbuf *bytes);
 void ld_tally_leave(struct ld_tally *t, const char *name, const char *why); /* a line of `left` */
 
+/* ---- whole.c ---- */
+
+/* The bytes of an object whose section of that name is empty: it is `with` from now on. */
+void ld_object_fill(struct strbuf *object, const char *section, const struct strbuf *with);
+
 /* ---- link.c ---- */
 
 /* argv[0] is executed; what it prints goes to `out` and `err` unless these are negative. Its status; SIGNAL + 128. */

@@ -128,6 +128,13 @@ struct ld_link {
  * SIGNAL + 128 if it was killed. */
 int ld_link(const struct ld_link *l, struct ld_tally *tally, char **why_plain);
 
+/* ---- whole.c ---- */
+
+#define LD_WHOLE_SECTION "mtool_whole"
+/* What was taken over as it was when that file was linked, and why: lines, in the arena. Returns how many; 0 also where
+ * it cannot be read, or was not linked so. */
+size_t ld_whole_read(const char *path, struct arena *a, const char ***lines);
+
 /* ---- cache.c: rewritten objects and archives are kept, see there ---- */
 
 void ld_cache_evict(void); /* to its limit: MTOOL_CACHE_MB, 4096 without */

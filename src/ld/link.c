@@ -276,6 +276,7 @@ static const char *put_counts(struct job *j)
     snprintf(link.extension, sizeof link.extension, "%s", j->l->tool->extension);
     snprintf(link.name, sizeof link.name, "%s", file_base_name(j->line.output));
     memcpy(note, &link, sizeof link);
+    ld_object_fill(&out, LD_WHOLE_SECTION, &j->tally->left);
     const char *path = ld_copies_put(&j->copies, j->inputs.len, "mtool-counts.o", &out);
     str_free(&out);
     return path;

@@ -37,6 +37,10 @@ __asm__(".pushsection mtool_counters,\"aw\",@nobits\n"
         "mtool_last_page: .zero 4096\n"
         ".popsection");
 
+/* What was taken over as it is: for who reads the linked file, so it is not loaded. The link fills it. */
+__asm__(".pushsection mtool_whole,\"\",@progbits\n"
+        ".popsection");
+
 /* Where this linked file begins. */
 extern const char own_begin[] __asm__("__ehdr_start") __attribute__((weak, visibility("hidden")));
 

@@ -16,6 +16,7 @@ struct kept_arguments { /* of mtool_trace_line, on the stack */
     uint64_t line;      /* its address, and 1 if it is written to */
     uint64_t bytes;     /* of mtool_trace_range, which has an address in the place of a line: written so many */
 };
+#define KEPT_NONE (~(uint64_t)0)
 enum kept_how { KEPT_PASSES = 1, KEPT_WRITTEN = 2 };
 
 static inline uint64_t kept_add(uint64_t *word, uint64_t n) /* one instruction, for handlers of signals */
@@ -33,7 +34,7 @@ _Static_assert(WIRE_TRACE_LINES == 8, "as many are looked at below");
 static inline unsigned kept_moved(const struct wire_trace_place *p, uint64_t told)
 {
     unsigned moved = 0;
-#define MOVED(i) moved |= (unsigned)((p->stamps[i] > told) & (p->lines[i] != 0)) << (i)
+#define MOVED(i) moved |= (unsigned)((p->stamps[i] > told) & (p->lines[i] != KEPT_NONE)) << (i)
     KEPT_EACH(MOVED);
 #undef MOVED
     return moved;
@@ -62,7 +63,7 @@ static inline void kept_tell(const struct wire_trace_place *p, uint64_t whose, u
     at[1] = whose;
     for (unsigned i = 0; i < n; i++) {
         unsigned first = kept_first(p, moved);
-        at[2 + i] = p->lines[first] & ~(uint64_t)1;
+        at[2 + i] = p->lines[first];
         moved &= ~(1u << first);
     }
     __atomic_store_n(&at[0], WIRE_TRACE_USED + n, __ATOMIC_RELEASE);
@@ -91,9 +92,10 @@ static inline void kept_forget(struct wire_trace_kept *k)
 static inline void kept_begin(struct wire_trace_kept *k, struct wire_trace_place *p, unsigned count)
 {
     for (unsigned i = 0; i < WIRE_TRACE_LINES; i++) {
-        *(volatile uint64_t *)&p->lines[i] = 0;
+        *(volatile uint64_t *)&p->lines[i] = KEPT_NONE;
         *(volatile uint64_t *)&p->stamps[i] = i < count ? 0 : ~(uint64_t)0;
     }
+    *(volatile uint64_t *)&p->written = 0;
     p->told = k->clock;
     *(volatile uint64_t *)&p->generation = *(volatile uint64_t *)&k->generation;
 }
@@ -110,32 +112,40 @@ static inline unsigned kept_oldest(const struct wire_trace_place *p)
     return at;
 }
 
-/* `line` (and 1 if it is written to) is one that is told. `at`: where it is, WIRE_TRACE_LINES: not there. */
+static inline uint64_t kept_is_written(const struct wire_trace_place *p, unsigned at) { return p->written >> at & 1; }
+
+/* `line` (and 1 if it is written to) is one that is told. `at`: where it is, WIRE_TRACE_LINES: not there. One that is
+ * there takes no other's place, whatever their order: that may be told later, with the line itself. */
 static inline enum kept_how kept_told(struct wire_trace_kept *k, unsigned place, uint64_t line, unsigned at,
                                       unsigned count, uint64_t *put)
 {
     struct wire_trace_place *p = &k->places[place];
+    uint64_t is_written = line & 1, moved = k->moved >> place & 1;
     if (p->generation != k->generation)
         kept_begin(k, p, count);
-    else if (k->moved >> place & 1)
+    else if (moved && at == WIRE_TRACE_LINES)
         kept_tell(p, k->whose, put);
-    *(volatile uint64_t *)&k->moved &= ~((uint64_t)1 << place);
-    uint64_t was_written = 0;
-    if (at < WIRE_TRACE_LINES)
-        was_written = p->lines[at] & 1;
-    else
+    if (at == WIRE_TRACE_LINES) {
+        *(volatile uint64_t *)&k->moved &= ~((uint64_t)1 << place);
+        moved = 0;
         at = kept_oldest(p);
+    } else {
+        is_written |= kept_is_written(p, at);
+    }
     *(volatile uint64_t *)&p->stamps[at] = ++k->clock;
-    *(volatile uint64_t *)&p->lines[at] = line | was_written;
-    *(volatile uint64_t *)&p->told = k->clock;
-    return (line | was_written) & 1 ? KEPT_WRITTEN : 0;
+    *(volatile uint64_t *)&p->lines[at] = line & ~(uint64_t)1;
+    *(volatile uint64_t *)&p->written = (p->written & ~((uint64_t)1 << at)) | is_written << at;
+    if (!moved)
+        *(volatile uint64_t *)&p->told = k->clock;
+    return is_written ? KEPT_WRITTEN : 0;
 }
 
-/* No jumps here either. */
+/* No jumps here either. `line`: as above. */
 static inline unsigned kept_find(const struct wire_trace_place *p, uint64_t line)
 {
     unsigned found = 1u << WIRE_TRACE_LINES;
-#define IS(i) found |= (unsigned)((p->lines[i] | 1) == (line | 1)) << (i)
+    line &= ~(uint64_t)1;
+#define IS(i) found |= (unsigned)(p->lines[i] == line) << (i)
     KEPT_EACH(IS);
 #undef IS
     return (unsigned)__builtin_ctz(found);

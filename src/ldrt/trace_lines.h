@@ -41,6 +41,13 @@ _Static_assert(offsetof(struct state, put) == WIRE_TRACE_STATE_PUT &&
 _Static_assert(offsetof(struct state, rests) == 48 && WIRE_TRACE_STATE_MASK == 32 && WIRE_TRACE_STATE_SLOTS == 64 &&
                    offsetof(struct wire_trace_slot, written) == 8 && WIRE_TRACE_LINE_SHIFT - WIRE_TRACE_SLOT_SHIFT == 2,
                "as the code below has it");
+_Static_assert(offsetof(struct state, kept) == 40 && offsetof(struct wire_trace_kept, places) == 64 &&
+                   offsetof(struct wire_trace_kept, moved) == 8 && offsetof(struct wire_trace_kept, clock) == 16 &&
+                   offsetof(struct wire_trace_place, stamps) == 64 &&
+                   offsetof(struct wire_trace_place, generation) == 136 &&
+                   offsetof(struct wire_trace_place, written) == 144 &&
+                   sizeof(struct wire_trace_place) == 12 << WIRE_TRACE_SLOT_SHIFT,
+               "likewise");
 _Static_assert(offsetof(struct kept_arguments, line) == 16, "likewise");
 _Static_assert(sizeof(struct state) <= WIRE_TRACE_PAGE, "the page behind it is nobody's");
 
@@ -100,7 +107,17 @@ __asm__(".text\n"
         "cld\n"
         "call \\function\n" GIVE_BACK_REGISTERS ".size \\name,.-\\name\n"
         ".endm\n"
-        /* While no lines are kept all is told, and the line is the last one of its place: as mark_line has it. */
+        /* A line that is kept, as reach_line has it. And while none are kept: then all is told, and the line is the
+         * last one of its place, as mark_line has it. */
+        ".macro give_back\n"
+        "popq %r9\n.cfi_adjust_cfa_offset -8\n"
+        "popq %r8\n.cfi_adjust_cfa_offset -8\n"
+        "popq %rdi\n.cfi_adjust_cfa_offset -8\n"
+        "popq %rsi\n.cfi_adjust_cfa_offset -8\n"
+        "popq %rdx\n.cfi_adjust_cfa_offset -8\n"
+        "popq %rcx\n.cfi_adjust_cfa_offset -8\n"
+        "popq %rax\n.cfi_adjust_cfa_offset -8\n"
+        ".endm\n"
         ".globl mtool_trace_line\n"
         ".hidden mtool_trace_line\n"
         ".type mtool_trace_line,@function\n"
@@ -108,36 +125,80 @@ __asm__(".text\n"
         "mtool_trace_line:\n"
         ".cfi_startproc\n"
         "pushq %rax\n.cfi_adjust_cfa_offset 8\n"
-        "movq mtool_trace_state@gottpoff(%rip),%rax\n"
-        "movq %fs:(%rax),%rax\n"
-        "cmpq $0,48(%rax)\n"
-        ".cfi_remember_state\n"
-        "je 1f\n"
-        "decq 48(%rax)\n"
         "pushq %rcx\n.cfi_adjust_cfa_offset 8\n"
         "pushq %rdx\n.cfi_adjust_cfa_offset 8\n"
-        "movq $1,32(%rsp)\n"
-        "movq 48(%rsp),%rcx\n"
+        "pushq %rsi\n.cfi_adjust_cfa_offset 8\n"
+        "pushq %rdi\n.cfi_adjust_cfa_offset 8\n"
+        "pushq %r8\n.cfi_adjust_cfa_offset 8\n"
+        "pushq %r9\n.cfi_adjust_cfa_offset 8\n"
+        ".cfi_remember_state\n"
+        "movq mtool_trace_state@gottpoff(%rip),%rax\n"
+        "movq %fs:(%rax),%rax\n"
+        "movq 80(%rsp),%rcx\n" /* line, and 1 */
         "movq %rcx,%rdx\n"
         "shrq $2,%rdx\n"
-        "andq 32(%rax),%rdx\n"
-        "addq %rax,%rdx\n"
-        "movq $-1,72(%rdx)\n"
-        "btrq $0,%rcx\n"
-        "movq %rcx,64(%rdx)\n"
-        "jnc 2f\n"
-        "movq %rcx,72(%rdx)\n"
-        "2:\n"
-        "popq %rdx\n.cfi_adjust_cfa_offset -8\n"
-        "popq %rcx\n.cfi_adjust_cfa_offset -8\n"
-        "popq %rax\n.cfi_adjust_cfa_offset -8\n"
-        "ret\n"
+        "andq 32(%rax),%rdx\n" /* slot */
+        "andq $-2,%rcx\n"
+        "cmpq $0,48(%rax)\n"
+        "jne 3f\n"
+        "movq 40(%rax),%rdi\n"
+        "leaq (%rdx,%rdx,2),%rsi\n"
+        "leaq 64(%rdi,%rsi,4),%rsi\n" /* place */
+        "movq (%rdi),%r8\n"
+        "cmpq %r8,136(%rsi)\n"
+        "jne 2f\n"
+        "xorl %r8d,%r8d\n"
+        "xorl %r9d,%r9d\n"
+        ".irp at,56,48,40,32,24,16,8,0\n"
+        "cmpq %rcx,\\at(%rsi)\n"
+        "sete %r9b\n"
+        "leal (%r9,%r8,2),%r8d\n"
+        ".endr\n"
+        "testl %r8d,%r8d\n"
+        "je 2f\n"
+        "rep bsfl %r8d,%r8d\n"
+        "movq 144(%rsi),%r9\n"
+        "btq %r8,%r9\n"
+        "sbbq %r9,%r9\n"
+        "notq %r9\n"
+        "orq %rcx,%r9\n" /* the line if it was written to, else all ones */
+        "testb $1,80(%rsp)\n"
+        "je 1f\n"
+        "cmpq %rcx,%r9\n"
+        "jne 2f\n"
         "1:\n"
+        "movq %rcx,64(%rax,%rdx)\n"
+        "movq %r9,72(%rax,%rdx)\n"
+        "movq 16(%rdi),%rcx\n"
+        "incq %rcx\n"
+        "movq %rcx,16(%rdi)\n"
+        "movq %rcx,64(%rsi,%r8,8)\n"
+        "shrl $4,%edx\n"
+        "movq 8(%rdi),%rcx\n"
+        "btsq %rdx,%rcx\n"
+        "movq %rcx,8(%rdi)\n"
+        "give_back\n"
+        "ret\n"
+        "2:\n"
         ".cfi_restore_state\n"
-        "popq %rax\n.cfi_adjust_cfa_offset -8\n"
+        ".cfi_remember_state\n"
+        "give_back\n"
         "jmp mtool_tool_line\n"
+        "3:\n"
+        ".cfi_restore_state\n"
+        "decq 48(%rax)\n"
+        "movq $1,64(%rsp)\n" /* is_told */
+        "movq $-1,72(%rax,%rdx)\n"
+        "movq %rcx,64(%rax,%rdx)\n"
+        "testb $1,80(%rsp)\n"
+        "je 4f\n"
+        "movq %rcx,72(%rax,%rdx)\n"
+        "4:\n"
+        "give_back\n"
+        "ret\n"
         ".cfi_endproc\n"
         ".size mtool_trace_line,.-mtool_trace_line\n"
+        ".purgem give_back\n"
         "kept mtool_tool_line mtool_tool_reach_line\n"
         "kept mtool_trace_range mtool_tool_reach_range\n"
         ".purgem kept\n");
@@ -206,13 +267,7 @@ void reach_line(struct kept_arguments *args)
     unsigned at = kept_find(p, line);
     if (__builtin_expect(p->generation != k->generation, 0))
         at = WIRE_TRACE_LINES;
-    if (at == WIRE_TRACE_LINES || (line & 1 && !(p->lines[at] & 1))) {
-        tell_line(s, args, line, at);
-        return;
-    }
-    *(volatile uint64_t *)&p->stamps[at] = ++k->clock;
-    *(volatile uint64_t *)&k->moved |= (uint64_t)1 << place;
-    mark_line(&s->slots[place], line & ~(uint64_t)1, p->lines[at] & 1);
+    tell_line(s, args, line, at);
 }
 
 /* A part that is told whatever it reaches writes to all bytes from an address on. */

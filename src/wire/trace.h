@@ -40,7 +40,7 @@
 
 #define WIRE_TRACE_ENV "MTOOL_LD_TRACE"
 #define WIRE_TRACE_MAGIC "mtooltrc"
-enum { WIRE_TRACE_VERSION = 4 };
+enum { WIRE_TRACE_VERSION = 5 };
 
 #define WIRE_TRACE_PAGE 4096u
 #define WIRE_TRACE_MODULES 4096u
@@ -77,10 +77,12 @@ _Static_assert(sizeof(struct wire_trace_slot) == 1 << WIRE_TRACE_SLOT_SHIFT, "as
 
 enum { WIRE_TRACE_LINES = 8 };
 struct wire_trace_place {
-    uint64_t lines[WIRE_TRACE_LINES];  /* their addresses, and 1 if they were written to; 0: none */
+    uint64_t lines[WIRE_TRACE_LINES];  /* their addresses; all ones: none */
     uint64_t stamps[WIRE_TRACE_LINES]; /* when each was touched last, by the clock; of what is never used all ones */
     uint64_t told;                     /* later ones are not told yet */
-    uint64_t generation, spare[6];
+    uint64_t generation;
+    uint64_t written; /* which of them were written to, as bits */
+    uint64_t spare[5];
 };
 struct wire_trace_kept {
     uint64_t generation; /* places of another one have no lines */

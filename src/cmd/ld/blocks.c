@@ -36,7 +36,7 @@ static void put_table(const struct cmd_args *a, const struct ld_blocks *b, struc
         str_printf(out, "%zu more functions; --all prints them\n", b->functions.len - shown);
 }
 
-static void put_json(const struct ld_blocks *b, struct strbuf *out)
+static void put_json(const struct cmd_args *a, const struct ld_blocks *b, struct strbuf *out)
 {
     struct json j;
     json_init(&j, out, true);
@@ -66,6 +66,7 @@ static void put_json(const struct ld_blocks *b, struct strbuf *out)
         json_object_end(&j);
     }
     json_array_end(&j);
+    report_put_whole(a, &j);
     json_object_end(&j);
     str_puts(out, "\n");
 }
@@ -80,7 +81,7 @@ int report_blocks(const struct cmd_args *a)
         qsort(b->functions.data, b->functions.len, sizeof *b->functions.data, by_insns);
     report_warn_flow(b->inconsistent);
     if (a->json)
-        put_json(b, &out);
+        put_json(a, b, &out);
     else
         put_table(a, b, &out);
     ld_blocks_free(b);

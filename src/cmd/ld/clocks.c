@@ -85,7 +85,7 @@ static void put_name(struct json *j, const char *key, const struct ld_clocks *c,
     json_str(j, key, f == LD_ELSEWHERE || !*c->functions.data[f].name ? NULL : c->functions.data[f].name);
 }
 
-static void put_json(const struct ld_clocks *c, struct strbuf *out)
+static void put_json(const struct cmd_args *a, const struct ld_clocks *c, struct strbuf *out)
 {
     struct json j;
     json_init(&j, out, true);
@@ -126,6 +126,7 @@ static void put_json(const struct ld_clocks *c, struct strbuf *out)
         json_object_end(&j);
     }
     json_array_end(&j);
+    report_put_whole(a, &j);
     json_object_end(&j);
     str_puts(out, "\n");
 }
@@ -140,7 +141,7 @@ int report_clocks(const struct cmd_args *a)
         diag_warn("ld-lost", "%llu calls are of more functions and callers than there is room for: they are not told",
                   (unsigned long long)c->lost);
     if (a->json)
-        put_json(c, &out);
+        put_json(a, c, &out);
     else
         put_text(a, c, &out);
     ld_clocks_free(c);

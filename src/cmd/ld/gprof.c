@@ -118,7 +118,8 @@ static void put_name(struct json *j, const char *key, const struct ld_calls *c, 
     json_str(j, key, place == LD_ELSEWHERE || !*c->places.data[place].name ? NULL : c->places.data[place].name);
 }
 
-static void put_json(const struct ld_calls *c, const uint32_t *order, size_t places, size_t arcs, struct strbuf *out)
+static void put_json(const struct cmd_args *a, const struct ld_calls *c, const uint32_t *order, size_t places,
+                     size_t arcs, struct strbuf *out)
 {
     struct json j;
     json_init(&j, out, true);
@@ -153,6 +154,7 @@ static void put_json(const struct ld_calls *c, const uint32_t *order, size_t pla
         json_object_end(&j);
     }
     json_array_end(&j);
+    report_put_whole(a, &j);
     json_object_end(&j);
     str_puts(out, "\n");
 }
@@ -215,7 +217,7 @@ int report_gprof(const struct cmd_args *a)
         uint32_t *order = xmalloc((c->places.len + 1) * sizeof *order);
         size_t arcs = join_arcs(c), places = sort_places(c, order);
         if (a->json)
-            put_json(c, order, places, arcs, &out);
+            put_json(a, c, order, places, arcs, &out);
         else
             put_text(a, c, order, places, arcs, &out);
         free(order);

@@ -74,7 +74,7 @@ static void put_traffic(struct json *j, const struct ld_traffic *t)
     json_object_end(j);
 }
 
-static void put_json(const struct ld_registers *r, struct strbuf *out)
+static void put_json(const struct cmd_args *a, const struct ld_registers *r, struct strbuf *out)
 {
     static const char *const kinds[] = {"globals", "constants", "locals"};
     struct json j;
@@ -100,6 +100,7 @@ static void put_json(const struct ld_registers *r, struct strbuf *out)
     for (size_t i = 0; i < r->traffic.len; i++)
         put_traffic(&j, &r->traffic.data[i]);
     json_array_end(&j);
+    report_put_whole(a, &j);
     json_object_end(&j);
     str_puts(out, "\n");
 }
@@ -117,7 +118,7 @@ int report_registers(const struct cmd_args *a)
         return CMD_UNUSABLE;
     report_warn_flow(r->inconsistent);
     if (a->json)
-        put_json(r, &out);
+        put_json(a, r, &out);
     else
         put_text(a, r, &out);
     ld_registers_free(r);

@@ -4,8 +4,36 @@
 #include "report/report.h"
 #include "rewrite/rewrite.h"
 
+enum { WHOLE_SHOWN = 8 };
+
+/* What is not in any figure. */
+static void put_whole(const struct cmd_args *a, struct strbuf *out)
+{
+    const char **lines;
+    size_t count = ld_whole_read(a->rest[0], a->arena, &lines);
+    size_t shown = a->all ? count : (size_t)min_u64(count, WHOLE_SHOWN);
+    if (count)
+        str_printf(out, "\nlinked as they were, so that nothing of them is counted here:\n");
+    for (size_t i = 0; i < shown; i++)
+        str_printf(out, "  %s\n", lines[i]);
+    if (shown < count)
+        str_printf(out, "  and %zu more; --all names them\n", count - shown);
+}
+
+void report_put_whole(const struct cmd_args *a, struct json *out)
+{
+    const char **lines;
+    size_t count = ld_whole_read(a->rest[0], a->arena, &lines);
+    json_array(out, "linked_as_they_were");
+    for (size_t i = 0; i < count; i++)
+        json_str(out, NULL, lines[i]);
+    json_array_end(out);
+}
+
 int report_print(const struct cmd_args *a, struct strbuf *out)
 {
+    if (!a->json && out->len)
+        put_whole(a, out);
     const char *text = a->json || !out->len ? NULL : arena_strndup(a->arena, out->data, out->len);
     const char *plain = text ? name_plain(a->arena, text) : NULL;
     if (plain && plain != text) {

@@ -13,8 +13,11 @@ int report_clocks(const struct cmd_args *a);
 int report_events(const struct cmd_args *a);
 int report_gprof(const struct cmd_args *a);
 
-/* Prints and empties it; text with the names of C++ and Rust as their authors wrote them. */
+/* Prints and empties it; text with what was linked as it was at its end, and the names of C++ and Rust as their authors
+ * wrote them. */
 int report_print(const struct cmd_args *a, struct strbuf *out);
+/* What of the program was linked as it was, and why: an array of lines. */
+void report_put_whole(const struct cmd_args *a, struct json *out);
 /* Of counts of blocks. */
 void report_warn_flow(uint64_t inconsistent);
 int report_promote(const struct cmd_args *a);

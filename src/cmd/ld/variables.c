@@ -43,7 +43,7 @@ static void put_text(const struct cmd_args *a, const struct ld_variables *all, s
         str_printf(out, "%zu more; --all prints them\n", all->variables.len - most);
 }
 
-static void put_json(const struct ld_variables *all, struct strbuf *out)
+static void put_json(const struct cmd_args *a, const struct ld_variables *all, struct strbuf *out)
 {
     struct json j;
     json_init(&j, out, true);
@@ -72,6 +72,7 @@ static void put_json(const struct ld_variables *all, struct strbuf *out)
         json_object_end(&j);
     }
     json_array_end(&j);
+    report_put_whole(a, &j);
     json_object_end(&j);
     str_puts(out, "\n");
 }
@@ -84,7 +85,7 @@ int report_variables(const struct cmd_args *a)
         return CMD_UNUSABLE;
     report_warn_flow(all->inconsistent);
     if (a->json)
-        put_json(all, &out);
+        put_json(a, all, &out);
     else
         put_text(a, all, &out);
     ld_variables_free(all);

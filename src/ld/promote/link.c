@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  * The two links of promotion: one that keeps relocations and symbols, into the temporary folder, and the build's own
  * with the record of what is decided of the first, whose result is then changed in place. */
-#include <elf.h>
 #include <stdlib.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -68,23 +67,10 @@ static const char **make_line(const struct links *k, const char *runtime, const 
 static bool put_runtime(const struct links *k, const char *path, const struct strbuf *record)
 {
     struct strbuf out = {0};
-    Elf64_Ehdr h;
     str_put(&out, k->l->tool->runtime, k->l->tool->runtime_len);
-    memcpy(&h, out.data, sizeof h);
-    Elf64_Shdr *sections = xmalloc(h.e_shnum * sizeof *sections);
-    memcpy(sections, out.data + h.e_shoff, h.e_shnum * sizeof *sections);
-    for (unsigned i = 1; i < h.e_shnum; i++) {
-        const char *name = out.data + sections[h.e_shstrndx].sh_offset + sections[i].sh_name;
-        if (strcmp(name, PROMOTE_RECORD) != 0 || !record)
-            continue;
-        sections[i].sh_offset = out.len;
-        sections[i].sh_size = record->len;
-    }
-    memcpy(out.data + h.e_shoff, sections, h.e_shnum * sizeof *sections);
     if (record)
-        str_put(&out, record->data, record->len);
+        ld_object_fill(&out, PROMOTE_RECORD, record);
     bool is_put = file_write_whole(path, out.data, out.len, 0600) == 0;
-    free(sections);
     str_free(&out);
     return is_put;
 }

@@ -3,7 +3,7 @@
  * A linked file of `mtool ld --tool trace`. Where its blocks are the map says (ld/reading.h); their instructions are
  * read in the file when a block is first met, after what the linker made of them. What was inserted is left out: it
  * reads the word `turn`, which nothing else does, and a jump says where it ends; or it begins by moving the stack
- * pointer (lea rsp,[rsp-disp32]) and what it saves, and ends with what it gives back, and by moving the stack pointer.
+ * pointer past the red zone and what it saves, and ends with what it gives back, and by moving the stack pointer.
  */
 #include "ld/trace/program.h"
 
@@ -15,7 +15,7 @@
 #include "wire/link.h"
 #include "wire/trace.h"
 
-enum { LEA_RSP_BYTES = 8, SAVES_MAX = 9, RESTORES_MAX = 12 };
+enum { SAVES_MAX = 10, RESTORES_MAX = 12 };
 
 struct block {
     uint64_t at, end;
@@ -54,14 +54,23 @@ static int decode(const struct ld_trace_program *p, uint64_t at, uint64_t end, s
     return bytes ? x86_decode(bytes, end - at, at, out) : 0;
 }
 
-/* lea rsp,[rsp+by] */
-static bool moves_stack(const struct ld_trace_program *p, uint64_t at, uint64_t end, int32_t *by)
+static bool is_at(const struct ld_trace_program *p, uint64_t at, uint64_t end, const char *code, unsigned len)
 {
-    const uint8_t *bytes = end - at >= LEA_RSP_BYTES ? image_at(p->img, at, LEA_RSP_BYTES) : NULL;
-    if (!bytes || memcmp(bytes, "\x48\x8d\xa4\x24", 4) != 0)
-        return false;
-    memcpy(by, bytes + 4, sizeof *by);
-    return true;
+    const uint8_t *bytes = end - at >= len ? image_at(p->img, at, len) : NULL;
+    return bytes && memcmp(bytes, code, len) == 0;
+}
+
+/* Does the stack pointer go past the red zone, or back? Returns how many bytes do that, 0 it does not. */
+static unsigned goes_down(const struct ld_trace_program *p, uint64_t at, uint64_t end)
+{
+    return is_at(p, at, end, "\x48\x8d\x64\x24\x80", 5) ? 5 : 0; /* lea rsp,[rsp-128] */
+}
+
+static unsigned goes_up(const struct ld_trace_program *p, uint64_t at, uint64_t end)
+{
+    if (is_at(p, at, end, "\x48\x83\xec\x80", 4)) /* sub rsp,-128 */
+        return 4;
+    return is_at(p, at, end, "\x48\x8d\xa4\x24\x80\0\0\0", 8) ? 8 : 0; /* lea rsp,[rsp+128] */
 }
 
 /* Does an instruction read whose turn it is? Behind it stand a test and a jump: sets where that leads. The instruction
@@ -86,19 +95,18 @@ static bool reads_turn(const struct ld_trace_program *p, uint64_t at, uint64_t e
 static uint64_t skip_inserted(const struct ld_trace_program *p, uint64_t at, uint64_t end)
 {
     struct x86_insn i;
-    int32_t down, up;
     uint64_t a = at, to;
     if (reads_turn(p, at, end, &i, &to))
         return to;
-    if (!moves_stack(p, at, end, &down) || down >= 0)
+    if (!goes_down(p, at, end))
         return at;
     for (unsigned n = 0; !reads_turn(p, a, end, &i, &to); n++, a += i.len)
         if (n == SAVES_MAX + 1 || !i.len)
             return at;
     a = to;
     for (unsigned n = 0; n < RESTORES_MAX && decode(p, a, end, &i); n++, a += i.len)
-        if (moves_stack(p, a, end, &up) && up == -down)
-            return a + LEA_RSP_BYTES;
+        if (goes_up(p, a, end))
+            return a + goes_up(p, a, end);
     return at;
 }
 

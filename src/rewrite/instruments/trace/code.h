@@ -5,12 +5,19 @@
 
 #include "rewrite/instruments/operand.h"
 
+enum { RW_TRACE_FRAMES_MAX = 32 };
+struct rw_trace_frame { /* from there on the stack pointer is moved by so many bytes */
+    uint16_t at, bytes;
+};
+
 struct rw_trace_code {
     const struct rw *w;
     uint8_t *first, *p;
-    uint64_t addr;               /* of first */
-    uint8_t state, one, two;     /* registers: the thread's state, and two more */
-    int32_t stack_bytes;         /* by which the stack pointer is moved */
+    uint64_t addr;           /* of first */
+    uint8_t state, one, two; /* registers: the thread's state, and two more */
+    int32_t stack_bytes;     /* by which the stack pointer is moved here */
+    struct rw_trace_frame frames[RW_TRACE_FRAMES_MAX];
+    unsigned frame_count;
     struct rw_operand *operands; /* [RW_OPERANDS_MAX]; NULL: nobody asks */
     unsigned operand_count;
 };
@@ -54,6 +61,18 @@ static inline struct operand trace_at(unsigned reg, int64_t disp)
     return (struct operand){0, (uint8_t)reg, X86_REG_NONE, 0, disp};
 }
 
+/* Likewise, of a jump that is not far. */
+static inline uint8_t *trace_jump_near_if(struct rw_trace_code *c, uint8_t condition)
+{
+    *c->p++ = (uint8_t)(0x70 | condition);
+    *c->p++ = 0;
+    return c->p;
+}
+
+static inline bool trace_is_near(const struct rw_trace_code *c, const uint8_t *end) { return c->p - end <= INT8_MAX; }
+
+static inline void trace_arrive_near(const struct rw_trace_code *c, uint8_t *end) { end[-1] = (uint8_t)(c->p - end); }
+
 static inline void trace_store_number(struct rw_trace_code *c, struct operand m, uint32_t v)
 {
     trace_insn(c, STORE_NUMBER, 0, m);
@@ -72,6 +91,22 @@ static inline void trace_test(struct rw_trace_code *c, unsigned reg)
     *c->p++ = 0x85;
     *c->p++ = (uint8_t)(0xc0 | (reg & 7) << 3 | (reg & 7));
 }
+
+/* ---- stack.c ---- */
+
+enum { RW_TRACE_REGISTERS = 3, RW_TRACE_RED_ZONE = 128 };
+struct rw_trace_saves { /* what is alive of what the code takes, behind the red zone; then room for so many bytes */
+    uint8_t saved[RW_TRACE_REGISTERS], count;
+    bool has_flags;
+    uint8_t room;
+};
+/* By how many bytes the stack pointer is moved then. */
+int32_t rw_trace_saved_bytes(const struct rw_trace_saves *s);
+void rw_trace_save(struct rw_trace_code *c, const struct rw_trace_saves *s);
+void rw_trace_restore(struct rw_trace_code *c, const struct rw_trace_saves *s);
+/* The stack pointer is moved by so many bytes from here on, whatever moved it; or is to be, by one instruction. */
+void rw_trace_frame(struct rw_trace_code *c, int32_t bytes);
+void rw_trace_move_stack(struct rw_trace_code *c, int32_t to);
 
 /* ---- filter.c ---- */
 

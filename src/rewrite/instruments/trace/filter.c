@@ -97,16 +97,18 @@ static bool is_near(const struct rw_trace_item *a, const struct rw_trace_item *b
            a->scale == b->scale && a->is_thread == b->is_thread;
 }
 
-/* Both as one, if they are of the same kind and so near that they reach two lines at most; or if b is in a. */
+/* Both as one, if they are of the same kind and so near that they reach two lines at most; or if b is in a. What a
+ * frame holds is mostly written to: there loads are asked for as if they were stores. */
 static bool join(struct rw_trace_item *a, const struct rw_trace_item *b)
 {
     int64_t lo = a->disp < b->disp ? a->disp : b->disp, a_end = a->disp + a->bytes, b_end = b->disp + b->bytes;
     int64_t end = a_end > b_end ? a_end : b_end;
     if (a->repeats || b->repeats)
         return false;
-    bool is_inside = lo == a->disp && end == a_end && a->is_store;
-    if (!is_near(a, b) || end - lo > LINE_BYTES || (a->is_store != b->is_store && !is_inside))
+    bool is_inside = lo == a->disp && end == a_end && a->is_store, is_frame = a->base == X86_RSP;
+    if (!is_near(a, b) || end - lo > LINE_BYTES || (a->is_store != b->is_store && !is_inside && !is_frame))
         return false;
+    a->is_store |= b->is_store;
     a->is_joined |= end - lo > a->bytes;
     a->disp = lo;
     a->bytes = (uint8_t)(end - lo);

@@ -25,6 +25,11 @@
  *     mov one,[rsp+8]; test one,one; je end              as the runtime leaves it: no lines are known
  *     mov [s],one; jmp end
  *
+ * A part that reaches nothing is the same in any segment: if one register is free it is just counted,
+ *
+ *     mov s,[turn]; test s,s; je end; mov s,[state@gottpoff]; mov s,fs:[s]
+ *     mov s,[s+counts]; test s,s; je light; inc [s+...]
+ *
  * Where the filter is in use and it is not known what a part touches, it goes the slow way: a segment begins, so all
  * that was kept is told, and no lines are known behind it. What comes later has no `cmp`: its room is kept by the
  * part's begin. Indices of a gather are stored in full on the stack, and told from there.
@@ -38,31 +43,24 @@
 
 #include <stdlib.h>
 
-enum {
-    RED_ZONE = 128,
-    ARGUMENTS = RW_TRACE_ARGUMENTS,
-    CALL_BYTES = 5,
-    LEA_RSP_BYTES = 8,
-    POINT_BYTES_MAX = 16384,
-    WORD = 8
-};
-enum { VECTOR_SLOTS = 8, REGISTERS = 3 };
+enum { ARGUMENTS = RW_TRACE_ARGUMENTS, CALL_BYTES = 5, POINT_BYTES_MAX = 16384, WORD = 8 };
+enum { VECTOR_BYTES = 64, REGISTERS = RW_TRACE_REGISTERS };
 
 struct point { /* in front of an instruction, or behind it */
     uint32_t insn, block;
     uint8_t part; /* that begins there, and 1; 0: none */
     bool is_behind;
-    uint16_t first, count;  /* late words of the part; of its begin the part's entry words */
-    uint32_t words;         /* into words: all that are told */
-    uint8_t reg[REGISTERS]; /* the thread's state, and two more */
-    uint8_t saved[REGISTERS], saves;
-    bool saves_flags, has_indices;
-    uint16_t bytes, end;       /* end: where in them the part behind the function comes back */
-    uint16_t passed;           /* likewise, if the part need not be written */
-    uint16_t bytes_cold, slow; /* of the part behind the function; 0 none. slow: where it is entered too */
-    uint16_t back;             /* likewise: where it jumps to `passed`, 0: it does not */
-    uint32_t hot, cold;        /* layout: where they stand in the function */
-    uint32_t reach;            /* into reaches: of what vector and mask registers hold there */
+    uint16_t first, count;       /* late words of the part; of its begin the part's entry words */
+    uint32_t words;              /* into words: all that are told */
+    uint8_t reg[REGISTERS];      /* the thread's state, and two more */
+    struct rw_trace_saves saves; /* its room: for a vector of indices */
+    bool is_light;               /* it is only counted where the filter is in use, whosever turn it is */
+    bool is_near;                /* the way past what is inserted is short */
+    uint16_t bytes, end;         /* end: where in them the part behind the function comes back */
+    uint16_t passed;             /* likewise, if the part need not be written */
+    uint16_t bytes_cold, slow;   /* of the part behind the function; 0 none. slow: where it is entered too */
+    uint32_t hot, cold;          /* layout: where they stand in the function */
+    uint32_t reach;              /* into reaches: of what vector and mask registers hold there */
     struct rw_trace_filter filter;
 };
 struct rw_traced {
@@ -80,11 +78,19 @@ static void choose_registers(const struct rw *w, struct point *x, struct cfg_liv
     uint16_t used = FRAME_REGISTERS;
     for (uint32_t k = x->words; k < x->words + x->count; k++)
         used |= bit_of(w->traced->words.data[k].base) | bit_of(w->traced->words.data[k].index);
-    x->saves_flags = live.flags != 0;
+    x->saves.has_flags = live.flags != 0;
     struct taken_registers taken = take_registers(REGISTERS, live.gpr_dead & (uint16_t)~used, used);
     memcpy(x->reg, taken.reg, sizeof x->reg);
-    memcpy(x->saved, taken.saved, sizeof x->saved);
-    x->saves = taken.saves;
+    memcpy(x->saves.saved, taken.saved, sizeof x->saves.saved);
+    x->saves.count = taken.saves;
+}
+
+/* Nothing is asked, and one register is free: the others are saved only where it is written. */
+static bool is_light(const struct point *x)
+{
+    const struct rw_trace_filter *f = &x->filter;
+    return x->part && f->how == RW_TRACE_FILTERED && !f->check_count && !x->saves.has_flags &&
+           x->saves.count < REGISTERS;
 }
 
 /* ---- the code ---- */
@@ -92,19 +98,18 @@ static void choose_registers(const struct rw *w, struct point *x, struct cfg_liv
 struct code {
     struct rw_trace_code at;
     const struct point *x;
-    unsigned end, passed, slow, back; /* as in struct point, when it is made */
+    unsigned end, passed, slow; /* as in struct point, when it is made */
 };
 
 static unsigned bytes_of(const struct code *c) { return (unsigned)(c->at.p - c->at.first); }
 
-/* Behind the arguments: what is saved, then a vector. */
-static unsigned saved_slots(const struct point *x) { return 2u * x->saves_flags + x->saves; }
-static unsigned slots(const struct point *x) { return saved_slots(x) + VECTOR_SLOTS * x->has_indices; }
+static int32_t saved_bytes(const struct point *x) { return rw_trace_saved_bytes(&x->saves); }
 
-static int32_t stack_bytes(const struct point *x) { return RED_ZONE + WORD * (int32_t)(ARGUMENTS + slots(x)); }
-
-/* Where nothing is saved only the part behind the function moves the stack pointer, for arguments. */
-static int32_t hot_bytes(const struct point *x) { return slots(x) ? stack_bytes(x) : 0; }
+/* Behind these, of what is not in line, arguments. */
+static int32_t stack_bytes(const struct point *x)
+{
+    return (saved_bytes(x) ? saved_bytes(x) : RW_TRACE_RED_ZONE) + WORD * ARGUMENTS;
+}
 
 static struct code code_of(const struct rw *w, const struct point *x, bool is_cold, uint8_t *to, uint64_t addr)
 {
@@ -115,52 +120,8 @@ static struct code code_of(const struct rw *w, const struct point *x, bool is_co
                                 .state = x->reg[0],
                                 .one = x->reg[1],
                                 .two = x->reg[2],
-                                .stack_bytes = is_cold ? stack_bytes(x) : hot_bytes(x)},
+                                .stack_bytes = is_cold && !x->is_light ? saved_bytes(x) : 0},
                          .x = x};
-}
-
-static void put_save(struct rw_trace_code *c, const struct point *x)
-{
-    unsigned slot = ARGUMENTS;
-    if (c->stack_bytes)
-        c->p = put_move_stack(c->p, -c->stack_bytes);
-    if (x->saves_flags) { /* lahf; seto al */
-        trace_insn(c, STORE, X86_RAX, on_stack(slot));
-        c->p = rw_put_bytes(c->p, "\x9f\x0f\x90\xc0", 4);
-        trace_insn(c, STORE, X86_RAX, on_stack(slot + 1));
-        trace_insn(c, LOAD, X86_RAX, on_stack(slot));
-        slot += 2;
-    }
-    for (unsigned k = 0; k < x->saves; k++)
-        trace_insn(c, STORE, x->saved[k], on_stack(slot++));
-}
-
-static bool is_rax_kept(const struct point *x)
-{
-    bool is_dead = false;
-    for (unsigned k = 0; k < REGISTERS; k++)
-        is_dead |= x->reg[k] == X86_RAX;
-    for (unsigned k = 0; k < x->saves; k++)
-        is_dead &= x->saved[k] != X86_RAX;
-    return !is_dead;
-}
-
-static void put_restore(struct rw_trace_code *c, const struct point *x)
-{
-    unsigned slot = ARGUMENTS + 2u * x->saves_flags;
-    for (unsigned k = 0; k < x->saves; k++)
-        trace_insn(c, LOAD, x->saved[k], on_stack(slot++));
-    if (x->saves_flags) { /* add al,0x7f; sahf */
-        bool is_kept = is_rax_kept(x);
-        if (is_kept)
-            trace_insn(c, STORE, X86_RAX, on_stack(ARGUMENTS));
-        trace_insn(c, LOAD, X86_RAX, on_stack(ARGUMENTS + 1));
-        c->p = rw_put_bytes(c->p, "\x04\x7f\x9e", 3);
-        if (is_kept)
-            trace_insn(c, LOAD, X86_RAX, on_stack(ARGUMENTS));
-    }
-    if (c->stack_bytes)
-        c->p = put_move_stack(c->p, c->stack_bytes);
 }
 
 static void put_word_of(struct rw_trace_code *c, unsigned reg, enum rw_link_hook word)
@@ -195,7 +156,7 @@ static void put_vector_value(struct code *c, const struct rewrite_trace_word *v,
     if (v->tells == REWRITE_TRACE_MASK)
         at->p = put_mask(at->p, &at->w->traced->reaches.data[c->x->reach], at->one);
     else
-        trace_insn(at, LOAD, at->one, on_stack(ARGUMENTS + saved_slots(c->x) + v->part));
+        trace_insn(at, LOAD, at->one, on_stack(v->part));
     trace_insn(at, STORE, at->one, trace_at(at->two, to));
 }
 
@@ -207,11 +168,9 @@ static void put_take(struct rw_trace_code *c, const struct point *x)
     trace_insn(c, XADD, c->two, trace_at(c->state, WIRE_TRACE_STATE_PUT));
 }
 
-static void put_arguments(struct code *code)
-{
-    if (!slots(code->x))
-        code->at.p = put_move_stack(code->at.p, -code->at.stack_bytes);
-}
+/* Room for them. */
+static void put_arguments(struct code *code) { rw_trace_move_stack(&code->at, stack_bytes(code->x)); }
+static void drop_arguments(struct code *code) { rw_trace_move_stack(&code->at, saved_bytes(code->x)); }
 
 /* The lines that the part touches are the last ones of their places; and if nothing else came of it, it is one that
  * passed. */
@@ -230,17 +189,17 @@ static void put_lines(struct code *code, uint64_t passed)
         uint8_t *told = trace_jump_if(c, NOT_EQUAL);
         trace_insn(c, LOAD, c->one, on_stack(RW_TRACE_TURN));
         trace_insn(c, STORE, c->one, trace_at(c->state, WIRE_TRACE_STATE_MINE));
-        if (!slots(code->x))
-            c->p = put_move_stack(c->p, c->stack_bytes);
-        code->back = bytes_of(code);
+        drop_arguments(code);
         trace_jump_to(c, passed);
+        rw_trace_frame(c, stack_bytes(code->x));
         trace_arrive(c, told);
     }
     trace_arrive(c, all);
 }
 
-/* Up to `fast`. Returns the way out that is taken where there is no room. */
-static uint8_t *put_reserve(struct code *code, uint64_t passed)
+/* Up to `fast`. begins: a jump where it begins a segment, or NULL. Returns the way out that is taken where there is no
+ * room. */
+static uint8_t *put_reserve(struct code *code, uint64_t passed, uint8_t *begins)
 {
     struct rw_trace_code *c = &code->at;
     uint8_t *unknown = NULL;
@@ -262,6 +221,9 @@ static uint8_t *put_reserve(struct code *code, uint64_t passed)
     trace_jump_to(c, 0);
     uint8_t *call = c->p;
     code->slow = bytes_of(code);
+    rw_trace_frame(c, saved_bytes(code->x));
+    if (begins)
+        trace_arrive(c, begins);
     put_arguments(code);
     if (unknown)
         trace_arrive(c, unknown);
@@ -278,11 +240,29 @@ static uint8_t *put_reserve(struct code *code, uint64_t passed)
     return none;
 }
 
+static void put_state(struct rw_trace_code *c)
+{
+    put_word_of(c, c->state, RW_LINK_TRACE_STATE);
+    trace_insn(c, LOAD, c->state, (struct operand){FS, c->state, X86_REG_NONE, 0, 0});
+}
+
+/* Of a light part all is still to be done. Returns the jump to where it begins a segment. */
+static uint8_t *put_light_begin(struct code *code)
+{
+    struct rw_trace_code *c = &code->at;
+    rw_trace_save(c, &code->x->saves);
+    put_word_of(c, c->one, RW_LINK_TRACE_TURN);
+    put_state(c);
+    trace_insn(c, COMPARE, c->one, trace_at(c->state, WIRE_TRACE_STATE_MINE));
+    return trace_jump_if(c, NOT_EQUAL);
+}
+
 static void put_cold(struct code *code, uint64_t end, uint64_t passed, uint64_t body)
 {
     struct rw_trace_code *c = &code->at;
     const struct point *x = code->x;
-    uint8_t *outs[2] = {put_reserve(code, passed)};
+    uint8_t *begins = x->is_light ? put_light_begin(code) : NULL;
+    uint8_t *outs[2] = {put_reserve(code, passed, begins)};
     for (unsigned k = 0; k < x->count; k++)
         put_value(c, &c->w->traced->words.data[x->words + k], WORD * (1 + (int64_t)k));
     put_lea_here(c, c->one, body + x->part - 1);
@@ -293,8 +273,9 @@ static void put_cold(struct code *code, uint64_t end, uint64_t passed, uint64_t 
     trace_insn(c, STORE, c->one, trace_at(c->state, WIRE_TRACE_STATE_MINE));
     for (unsigned k = 0; k < ARRAY_LEN(outs); k++)
         trace_arrive(c, outs[k]);
-    if (!slots(x))
-        c->p = put_move_stack(c->p, c->stack_bytes);
+    drop_arguments(code);
+    if (x->is_light)
+        rw_trace_restore(c, &x->saves);
     trace_jump_to(c, end);
 }
 
@@ -318,8 +299,8 @@ static void put_late(struct code *c)
     const struct point *x = c->x;
     struct rw_trace_code *at = &c->at;
     put_take(at, x);
-    if (x->has_indices)
-        at->p = put_spill(at->p, &at->w->traced->reaches.data[x->reach], WORD * (ARGUMENTS + saved_slots(x)));
+    if (x->saves.room)
+        at->p = put_spill(at->p, &at->w->traced->reaches.data[x->reach], 0);
     for (unsigned k = 0; k < x->count; k++) {
         const struct rewrite_trace_word *v = &at->w->traced->words.data[x->words + k];
         int64_t to = WORD * (2 * (int64_t)k + 1);
@@ -331,29 +312,50 @@ static void put_late(struct code *c)
     }
 }
 
-static void put_hot(struct code *c, uint64_t cold)
+/* What it reaches is nothing, so it is the same whosever turn it is. */
+static void put_light(struct code *code, uint64_t cold)
+{
+    struct rw_trace_code c = code->at;
+    c.one = c.state;
+    rw_trace_put_counts(&c, &code->x->filter, cold);
+    code->at.p = c.p;
+}
+
+/* Returns whether the way past it is short. */
+static bool put_hot(struct code *c, uint64_t cold)
 {
     const struct point *x = c->x;
     struct rw_trace_code *at = &c->at;
-    put_save(at, x);
-    put_word_of(at, at->one, RW_LINK_TRACE_TURN);
-    trace_test(at, at->one);
-    uint8_t *off = trace_jump_if(at, EQUAL);
-    put_word_of(at, at->state, RW_LINK_TRACE_STATE);
-    trace_insn(at, LOAD, at->state, (struct operand){FS, at->state, X86_REG_NONE, 0, 0});
-    if (x->part)
+    uint8_t first = x->is_light ? at->state : at->one;
+    if (!x->is_light)
+        rw_trace_save(at, &x->saves);
+    put_word_of(at, first, RW_LINK_TRACE_TURN);
+    trace_test(at, first);
+    uint8_t *off = x->is_near ? trace_jump_near_if(at, EQUAL) : trace_jump_if(at, EQUAL);
+    put_state(at);
+    if (x->is_light)
+        put_light(c, cold);
+    else if (x->part)
         put_begin(c, cold);
     else
         put_late(c);
-    trace_arrive(at, off);
-    c->end = (unsigned)(at->p - at->first);
-    put_restore(at, x);
+    bool is_near = trace_is_near(at, off);
+    if (x->is_near)
+        trace_arrive_near(at, off);
+    else
+        trace_arrive(at, off);
+    c->end = bytes_of(c);
+    if (!x->is_light)
+        rw_trace_restore(at, &x->saves);
+    return is_near;
 }
 
 static void find_sizes(const struct rw *w, struct point *x)
 {
     uint8_t bytes[POINT_BYTES_MAX];
     struct code hot = code_of(w, x, false, bytes, 0), cold = code_of(w, x, true, bytes, 0);
+    x->is_near = put_hot(&hot, 0);
+    hot = code_of(w, x, false, bytes, 0);
     put_hot(&hot, 0);
     x->bytes = (uint16_t)bytes_of(&hot);
     x->end = (uint16_t)hot.end;
@@ -363,7 +365,6 @@ static void find_sizes(const struct rw *w, struct point *x)
     put_cold(&cold, 0, 0, 0);
     x->bytes_cold = (uint16_t)bytes_of(&cold);
     x->slow = (uint16_t)cold.slow;
-    x->back = (uint16_t)cold.back;
 }
 
 /* ---- which ---- */
@@ -381,13 +382,15 @@ static void add_point(struct finder *f, struct point x, const struct rewrite_tra
     x.words = (uint32_t)t->words.len;
     for (unsigned k = 0; k < x.count; k++) {
         VEC_PUSH(&t->words, words[k]);
-        x.has_indices |= words[k].tells == REWRITE_TRACE_INDICES;
+        if (words[k].tells == REWRITE_TRACE_INDICES)
+            x.saves.room = VECTOR_BYTES;
         if (words[k].tells == REWRITE_TRACE_MASK) {
             x.reach = (uint32_t)t->reaches.len;
             VEC_PUSH(&t->reaches, f->details[words[k].insn].reach);
         }
     }
     choose_registers(f->w, &x, live);
+    x.is_light = is_light(&x);
     find_sizes(f->w, &x);
     if (t->of_insn[x.insn] == ID_NONE)
         t->of_insn[x.insn] = (uint32_t)t->points.len;
@@ -575,24 +578,20 @@ static unsigned operands(const struct rw *w, const struct rw_fragment *f, struct
     return c.at.operand_count;
 }
 
-/* The part behind the function begins with the stack pointer moved, or moves it itself at both entries. */
+/* The part behind the function begins with the stack pointer where the one in line has it, but for a light one. */
 static void frames(const struct rw *w, const struct rw_fragment *f, struct rw_frames *out)
 {
     const struct point *x = &w->traced->points.data[f->id];
-    uint32_t pushed = (uint32_t)stack_bytes(x);
-    bool is_cold = f->how & IS_COLD, is_moved = slots(x);
-    if (!is_cold && !is_moved)
+    uint8_t bytes[POINT_BYTES_MAX];
+    struct code c = code_of(w, x, f->how & IS_COLD, bytes, 0);
+    uint32_t begins = (uint32_t)c.at.stack_bytes;
+    if (!(f->how & IS_COLD) && !saved_bytes(x))
         return;
-    rw_frame(out, f->off + (is_cold && is_moved ? 0 : LEA_RSP_BYTES), pushed);
-    if (is_cold && !is_moved && x->back) {
-        rw_frame(out, f->off + x->back, 0);
-        rw_frame(out, f->off + x->back + CALL_BYTES, pushed);
-    }
-    if (is_cold && !is_moved) {
-        rw_frame(out, f->off + x->slow, 0);
-        rw_frame(out, f->off + x->slow + LEA_RSP_BYTES, pushed);
-        rw_frame(out, f->off + f->bytes - CALL_BYTES, 0);
-    }
+    put_in(&c, f, 0);
+    if (begins)
+        rw_frame(out, f->off, begins);
+    for (unsigned k = 0; k < c.at.frame_count; k++)
+        rw_frame(out, f->off + c.at.frames[k].at, c.at.frames[k].bytes);
     rw_frame(out, f->off + f->bytes, 0);
 }
 
