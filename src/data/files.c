@@ -67,7 +67,7 @@ static bool open_debug(const struct data *d, struct data_file *m)
 {
     if (!m->is_debug_tried) {
         m->is_debug_tried = true;
-        m->lines = lines_open(m->path, "/usr/lib/debug", &d->own->files->names);
+        m->lines = lines_open(m->path, DEBUG_ROOT, &d->own->files->names);
         m->scopes = m->lines ? scope_cache_new(m->lines) : NULL;
     }
     return m->lines != NULL;

@@ -12,6 +12,8 @@
 
 /* ---- debugfile.c ---- */
 
+#define DEBUG_ROOT "/usr/lib/debug" /* where packages of debug information have theirs */
+
 struct debug_file {
     int fd;
     Dwarf *dwarf;
@@ -20,6 +22,12 @@ struct debug_file {
  * it and under ROOT (ROOT is /usr/lib/debug). False if there is none. */
 bool debug_file_open(const char *path, const char *root, struct debug_file *out);
 void debug_file_close(struct debug_file *f);
+
+/* ---- symbols.c ---- */
+
+typedef void (*debug_symbol_fn)(void *ctx, uint64_t address, const char *name); /* the name is as long as the call */
+/* Each function that the symbol table beside the debug information of PATH names (found as debug_file_open does). */
+void debug_symbols_each(const char *path, const char *root, debug_symbol_fn take, void *ctx);
 
 /* ---- lines.c ---- */
 

@@ -12,7 +12,6 @@
 #include "ld/code.h"
 #include "ld/known.h"
 
-#define DEBUG_ROOT "/usr/lib/debug"
 enum { FRAME_OF_RBP = 16 };
 
 struct object { /* a symbol of data */

@@ -9,8 +9,6 @@
 #include <math.h>
 #include <stdlib.h>
 
-#define DEBUG_ROOT "/usr/lib/debug"
-
 void places_open(struct join *j)
 {
     for (uint32_t i = 0; i < j->module_count; i++) {

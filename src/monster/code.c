@@ -272,7 +272,7 @@ static void read_file(struct reader *r, const struct monster_code *code, struct 
         prof_warn(r->join.r, PROF_WARN_CODE_CHANGED, "no loops and source lines of %s are known: %s", code->path, why);
         return;
     }
-    m->lines = lines_open(code->path, "/usr/lib/debug", &r->join.files);
+    m->lines = lines_open(code->path, DEBUG_ROOT, &r->join.files);
     m->scopes = m->lines ? scope_cache_new(m->lines) : NULL;
     f.counts = xmalloc((m->cfg->blocks.len + 1) * sizeof *f.counts);
     f.loops = xmalloc((m->cfg->loops.len + 1) * sizeof *f.loops);

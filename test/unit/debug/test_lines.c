@@ -2,6 +2,7 @@
  * Source places of a small program: lines, what was inlined where, and debug files apart from the program. */
 #include "toy.h"
 
+#include <elf.h>
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -101,6 +102,43 @@ static void test_inlined(void **state)
     toy_fini(&t);
 }
 
+struct told {
+    const struct image *whole;
+    size_t same, others; /* than its own symbols */
+};
+static void take_symbol(void *ctx, uint64_t address, const char *name)
+{
+    struct told *t = ctx;
+    bool is_own = false;
+    for (size_t i = 0; i < t->whole->symbol_count; i++)
+        is_own |= t->whole->symbols[i].addr == address && strcmp(t->whole->symbols[i].name, name) == 0;
+    t->same += is_own;
+    t->others += !is_own;
+}
+
+/* Functions that were stripped off have their names apart. */
+static void check_symbols(const char *path, const char *root)
+{
+    struct told told = {.whole = NULL};
+    struct image *whole;
+    size_t wanted = 0;
+    assert_int_equal(image_open(FIXTURE, &whole), 0);
+    for (size_t i = whole->dynsym_count; i < whole->symbol_count; i++)
+        wanted += whole->symbols[i].type == STT_FUNC && whole->symbols[i].shndx != SHN_UNDEF;
+    told.whole = whole;
+    debug_symbols_each(path, root, take_symbol, &told);
+    assert_true(wanted > 0);
+    assert_int_equal(told.same, wanted);
+    assert_int_equal(told.others, 0);
+    image_close(whole);
+}
+
+static void take_none(void *ctx, uint64_t address, const char *name)
+{
+    (void)ctx, (void)address;
+    fail_msg("%s is named", name);
+}
+
 /* A stripped program, its debug file beside it, then under a root of build ids; another program's is not taken. */
 static void test_apart(void **state)
 {
@@ -130,10 +168,12 @@ static void test_apart(void **state)
     assert_int_equal(system(cmd), 0);
     assert_true(debug_file_open(path, root, &f));
     debug_file_close(&f);
+    check_symbols(path, root);
     snprintf(cmd, sizeof cmd, "cd %s && objcopy --remove-section .note.gnu.build-id p q && cp whole p.debug", dir);
     assert_int_equal(system(cmd), 0);
     snprintf(path, sizeof path, "%s/q", dir);
     assert_false(debug_file_open(path, root, &f)); /* the link's checksum is another one */
+    debug_symbols_each(path, root, take_none, NULL);
     snprintf(cmd, sizeof cmd, "rm -r %s", dir);
     assert_int_equal(system(cmd), 0);
 }
