@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The guest's memory. It is one mapping of this process, so that the plugin reads in it what the guest's kernel knows;
- * below the hole of devices the offset in it is the physical address. */
+ * The guest's memory. It is one mapping of this process, in large pages where the host has such, so that the plugin
+ * reads in it what the guest's kernel knows; below the hole of devices the offset in it is the physical address. */
 #include "plugin/plugin.h"
 
 #include <errno.h>
 #include <stdlib.h>
 
-#define BACKEND "memfd:memory-backend-memfd"
 #define KERNEL_IMAGE 0xffffffff80000000ull /* with nokaslr the image is mapped from physical 0 here, */
 #define KERNEL_IMAGE_END 0xffffffffc0000000ull
 #define DIRECT_MAP 0xffff888000000000ull /* and all memory here (four levels of tables) */
@@ -21,17 +20,19 @@ int ram_find(void)
     FILE *f = fopen("/proc/self/maps", "re");
     char *line = NULL;
     size_t cap = 0;
-    unsigned long long lo, hi, offset;
+    unsigned long long lo, hi, inode;
+    char permissions[8], path[8];
     if (!f)
         return diag_error("cannot read /proc/self/maps: %s", strerror(errno));
     while (!ram.base && getline(&line, &cap, f) > 0)
-        if (strstr(line, BACKEND) && sscanf(line, "%llx-%llx %*s %llx", &lo, &hi, &offset) == 3 && offset == 0) {
+        if (sscanf(line, "%llx-%llx %7s %*s %*s %llu %7s", &lo, &hi, permissions, &inode, path) == 4 && !inode &&
+            strcmp(permissions, "rw-p") == 0 && hi - lo == settings.ram_bytes + WIRE_REGION_BYTES) {
             ram.base = (uint8_t *)(uintptr_t)lo;
             ram.len = hi - lo;
         }
     free(line);
     fclose(f);
-    if (!ram.base || ram.len < settings.ram_bytes)
+    if (!ram.base)
         return diag_error("this emulator does not map the guest's memory as QEMU 7.2 does");
     return 0;
 }
