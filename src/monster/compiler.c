@@ -24,24 +24,18 @@ static bool is_named(const char *program, const char *name)
            (len == wanted || base[len - wanted - 1] == '-');
 }
 
-static bool is_any(const char *program, const char *const *names, size_t count)
-{
-    for (size_t i = 0; i < count; i++)
-        if (is_named(program, names[i]))
-            return true;
-    return false;
-}
+static const struct compiler {
+    const char *name;
+    bool is_of_cxx;
+} compilers[] = {{"gcc", false}, {"cc", false}, {"clang", false}, {"g++", true}, {"c++", true}, {"clang++", true}};
 
-static bool is_compiler(const char *program)
+/* NULL: the program is none. */
+static const struct compiler *compiler_of(const char *program)
 {
-    static const char *const names[] = {"gcc", "g++", "cc", "c++", "clang", "clang++"};
-    return is_any(program, names, ARRAY_LEN(names));
-}
-
-static bool is_of_cxx(const char *program)
-{
-    static const char *const names[] = {"g++", "c++", "clang++"};
-    return is_any(program, names, ARRAY_LEN(names));
+    for (size_t i = 0; i < ARRAY_LEN(compilers); i++)
+        if (is_named(program, compilers[i].name))
+            return &compilers[i];
+    return NULL;
 }
 
 static bool ends_with(const char *path, const char *const *ends, size_t count)
@@ -166,7 +160,7 @@ static int add_all_headers(struct guest_tree *t, const char *compiler, const cha
     size_t words = 0;
     while (command[words])
         words++;
-    if (is_compiler(command[0])) {
+    if (compiler_of(command[0])) {
         const char **options = ARENA_ARRAY(t->arena, const char *, words + 1);
         return add_headers(t, compiler, options, put_options(command, options));
     }
@@ -182,9 +176,10 @@ int monster_add_compilers(struct guest_tree *t, const char *const *command)
         has_cxx |= t->nodes.data[i].source && is_cxx_source(t->nodes.data[i].source);
     for (size_t i = 0; i < count && rc == 0; i++) {
         const char *program = t->programs.data[i];
-        if (!is_compiler(program))
+        const struct compiler *c = compiler_of(program);
+        if (!c)
             continue;
-        rc = add_own(t, program, has_cxx || is_of_cxx(program));
+        rc = add_own(t, program, has_cxx || c->is_of_cxx);
         if (rc == 0)
             rc = add_all_headers(t, program, command);
     }

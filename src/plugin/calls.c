@@ -155,12 +155,12 @@ static void hook_frame(struct qemu_plugin_insn *insn, const struct segment *s, u
 {
     static struct map first; /* store of an entry, by where that begins */
     uint64_t slack;
-    if (!s->is_kernel || s->last - function >= ENTRY_BYTES || !is_interrupts(places_name(), &slack))
+    if (!s->is_kernel || segment_last(s) - function >= ENTRY_BYTES || !is_interrupts(places_name(), &slack))
         return;
     uint64_t *place = map_place(&first, function);
     if (!*place)
-        *place = s->last;
-    if (*place != s->last)
+        *place = segment_last(s);
+    if (*place != segment_last(s))
         return;
     struct entry *e = ARENA_NEW(the.arena, struct entry);
     *e = (struct entry){.row = s->row, .vaddr = function};
@@ -170,7 +170,7 @@ static void hook_frame(struct qemu_plugin_insn *insn, const struct segment *s, u
 static void hook_indirect(struct qemu_plugin_insn *insn, bool is_jump, const struct segment *s, uint64_t function)
 {
     struct call_site *site = ARENA_NEW(the.arena, struct call_site);
-    *site = (struct call_site){s, s->last, function, s->instructions == 1, is_jump};
+    *site = (struct call_site){s, segment_last(s), function, s->instructions == 1, is_jump};
     qemu_plugin_register_vcpu_insn_exec_cb(insn, on_indirect, QEMU_PLUGIN_CB_NO_REGS, site);
 }
 

@@ -3,7 +3,7 @@
  * the latencies and units of the machine's description. Only vector and floating-point instructions, multiplications
  * and divisions are looked at; an integer instruction that uses a product waits for it too if it is in the same
  * segment. */
-#include "plugin/plugin.h"
+#include "plugin/model.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -20,8 +20,6 @@ struct slow {
     uint64_t stall;
 };
 
-static double later(double a, double b) { return a > b ? a : b; }
-
 static double ready[256]; /* by register: when it can be used */
 static double unit_free[UNITS_MAX];
 
@@ -35,7 +33,7 @@ void float_describe(struct segment *s, const uint8_t *bytes, size_t len, unsigne
         return;
     const struct machine_class *c = machine_class_of(model_machine, &d, &how);
     struct slow w = {.writes = X86_REG_NONE, .unit = UNITS_MAX, .operation = (uint16_t)operation, .latency = 1};
-    w.at = (uint16_t)(s->last - s->vaddr);
+    w.at = s->last_at;
     memset(w.reads, X86_REG_NONE, sizeof w.reads);
     for (unsigned i = 0; i < d.read_count && i < READS_MAX; i++)
         w.reads[i] = tracked(d.reads[i]);
@@ -60,10 +58,10 @@ uint64_t float_address(const struct segment *s, unsigned i) { return s->in_file 
 void float_run(struct segment *s, double now)
 {
     unsigned longest = 0;
-    double most = 0, waited = 0, per_operation = 1 / fmax(model_machine->max_issue, 1);
+    double most = 0, waited = 0;
     for (unsigned i = 0; i < s->slow_count; i++) {
         const struct slow *w = &s->slow[i];
-        double at = now + w->operation * per_operation + waited, start = at;
+        double at = now + w->operation * model.per_operation + waited, start = at;
         for (unsigned k = 0; k < READS_MAX; k++)
             if (w->reads[k] != X86_REG_NONE)
                 start = later(start, ready[w->reads[k]]);

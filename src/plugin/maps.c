@@ -25,7 +25,7 @@
 
 #include "plugin/filter.h"
 
-enum { PAGE_SHIFT = 12, FRONT_LINES = 1 << 16, FRONT_BLOCKS = 1 << 16 };
+enum { FRONT_LINES = 1 << 16, FRONT_BLOCKS = 1 << 16 };
 
 enum policy {
 #define MAP(id, name, text) MAP_##id,

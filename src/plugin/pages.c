@@ -8,7 +8,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
-enum { PAGE_SHIFT = 12, PART_SHIFT = 8, KERNEL = 0 };
+enum { PART_SHIFT = 8, KERNEL = 0 };
 
 struct live { /* a frame */
     uint64_t of[2][WIRE_PAGE_PARTS];

@@ -7,12 +7,14 @@
  *   settings.c  what mtool wants            ram.c      the guest's memory, which this process maps
  *   places.c    an address into a function  system.c   the guest's processes and exceptions
  *   segments.c  translated code into cells  spots.c    cells into counts and stalls by address
- *   model.c     references into stalls      float.c    long operations into interlocks
+ *   model.c     the machine and its stalls  fetches.c  segments into fetches
+ *   accesses.c  loads and stores            tlb.c      pages, and the machine's TLB
+ *   filter.h    lines that caches need not  float.c    long operations into interlocks
+ *               hear of
  *   result.c    the result as text          plugin.c   the phases: waiting, counting, done
  *   calls.c     who calls whom              placed.c   the kernel's functions at other addresses
- *   maps.c      mappings of pages           filter.h   lines that caches need not hear of
- *   pages.c     what of pages is used, and  variables.c  those of the kernel: their use, other addresses
- *               marks of that
+ *   pages.c     what of pages is used, and  maps.c     mappings of pages
+ *               marks of that               variables.c  the kernel's: their use, other addresses
  */
 #ifndef MTOOL_PLUGIN_PLUGIN_H
 #define MTOOL_PLUGIN_PLUGIN_H
@@ -22,6 +24,8 @@
 #include "mix/mix.h"
 #include "plugin/qemu.h"
 #include "wire/monster.h"
+
+enum { PAGE_SHIFT = 12 }; /* of the guest's pages */
 
 /* ---- settings.c ---- */
 
@@ -86,30 +90,36 @@ void places_write(FILE *f);
 
 /* ---- segments.c ---- */
 
-struct slow;                   /* float.c */
-struct segment {               /* instructions of which all are executed or none, but for the last, which may fault */
-    uint64_t runs;             /* in line, or by the model */
-    const uint64_t *blocks[2]; /* of the filter of code: where its lines are, once that is known */
-    uint64_t stamp;            /* their sum when all lines were there */
-    uint64_t vaddr;            /* of the first byte */
+enum { SEGMENT_ALIGNMENT = 64 };
+struct slow;     /* float.c */
+struct segment { /* instructions of which all are executed or none, but for the last, which may fault. Four lines of
+                    this processor's caches: what most executions need is in the first one, what misses need in the next
+                  */
+    _Alignas(SEGMENT_ALIGNMENT) uint64_t runs; /* in line, or by the model */
+    const uint64_t *blocks[2];                 /* of the filter of code: where its lines are */
+    uint64_t stamp;                            /* their sum when all lines were there */
+    uint64_t vaddr, physical;                  /* of the first byte */
     uint32_t slow_count;
     uint16_t bytes, instructions, operations;
     bool is_kernel, may_fault, is_fetched; /* is_fetched: its lines reach the caches */
     bool may_be_quick;                     /* nothing but its lines is asked for when it runs */
+    bool is_stamped;                       /* its lines are all in `blocks`, each in a set of its own */
     uint8_t last_operations;
-    uint64_t physical;
-    uint64_t placed;          /* physical, if the kernel's functions were placed */
-    uint64_t maps_stamp;      /* as stamp, of all mappings, and 1; 0: unknown */
-    struct row *row, *callee; /* callee: whom its last instruction calls, or jumps to; NULL: nobody, or it varies */
-    uint64_t restarts, last;  /* last: address of the last instruction */
-    uint32_t before;          /* in the same place by hash of `last`, the segment that was made before; an index + 1 */
-    uint64_t joined;          /* bit k: who first reaches its line k - 1 reaches into line k too */
-    uint8_t mix[WIRE_MIX_COUNT], last_mix[WIRE_MIX_COUNT];
-    struct slow *slow;
-    uint32_t file;                        /* as places_file has it, */
-    uint64_t in_file;                     /* and the address of its first byte there */
+    uint64_t joined; /* bit k: who first reaches its line k - 1 reaches into line k too */
+    struct row *row;
     uint64_t stalls[2][WIRE_STALL_COUNT]; /* cycles that its first instruction waited, and its last */
+    uint64_t placed;                      /* physical, if the kernel's functions were placed */
+    uint64_t maps_stamp;                  /* as stamp, of all mappings, and 1; 0: unknown */
+    struct row *callee;                   /* whom its last instruction calls, or jumps to; NULL: nobody, or it varies */
+    uint64_t restarts;
+    uint32_t before;  /* in the same place by hash of its last address, the segment made before; an index + 1 */
+    uint32_t file;    /* as places_file has it, */
+    uint64_t in_file; /* and the address of its first byte there */
+    struct slow *slow;
+    uint8_t mix[WIRE_MIX_COUNT], last_mix[WIRE_MIX_COUNT];
+    uint16_t last_at; /* bytes before its last instruction */
 };
+static inline uint64_t segment_last(const struct segment *s) { return s->vaddr + s->last_at; }
 struct site {                          /* an instruction that reaches memory, the last of its segment */
     qemu_plugin_meminfo_t load, store; /* what the emulator said of it; all ones: nothing so far */
     uint16_t load_bytes, store_bytes;
@@ -139,27 +149,35 @@ void plugin_mark(struct qemu_plugin_insn *insn, uint16_t mark); /* what that mar
 
 extern bool model_is_wanted;
 extern struct machine *model_machine;
-int model_make(void); /* in place of what an earlier call made; -1 after one line */
-/* An instruction more is in the segment, `at` bytes behind its begin. */
-void model_append(struct segment *s, unsigned at, size_t len);
-bool model_has_room(const struct segment *s, size_t len); /* for an instruction of so many bytes more */
-void model_finish(struct segment *s);                     /* it has all its instructions */
-bool model_leaves_out(bool is_kernel);                    /* references of that mode reach no cache */
-void model_forget_space(void);                            /* system_space is another */
-void model_segment(unsigned vcpu, void *segment);
-void model_segment_and_count(unsigned vcpu, void *segment);
-/* What accesses of an instruction call that loads, stores or does both, as far as is known. */
-qemu_plugin_vcpu_mem_cb_t model_access(bool is_kernel, bool loads, bool stores);
-void model_forget_pages(unsigned vcpu, void *none); /* addresses may be mapped anew */
-void model_write(FILE *f);
-/* What the last access missed; whether the fetch of those bytes of the last segment did. */
-extern bool model_missed_data, model_missed_tlb;
-bool model_missed_fetch(const struct segment *s, unsigned at, size_t len);
-double model_now(void); /* cycles since the begin */
+int model_make(void);                  /* in place of what an earlier call made; -1 after one line */
+bool model_leaves_out(bool is_kernel); /* references of that mode reach no cache */
 /* The first instruction, the last one, and from SPOT_SLOW on those of `slow`. */
 enum { SPOT_FIRST, SPOT_LAST, SPOT_SLOW };
 /* `at`: which of its instructions waits. */
 void model_stall(struct segment *s, enum wire_column cause, unsigned at, double cycles);
+void model_write(FILE *f);
+
+/* ---- fetches.c ---- */
+
+/* An instruction more is in the segment, `at` bytes behind its begin. */
+void fetches_append(struct segment *s, unsigned at, size_t len);
+bool fetches_have_room(const struct segment *s, size_t len); /* for an instruction of so many bytes more */
+void fetches_finish(struct segment *s);                      /* it has all its instructions */
+void fetches_run(unsigned vcpu, void *segment);
+void fetches_run_and_count(unsigned vcpu, void *segment);
+/* Of the segment that was executed last: whether the fetch of those bytes missed. */
+bool fetches_missed(const struct segment *s, unsigned at, size_t len);
+
+/* ---- accesses.c ---- */
+
+extern bool accesses_missed_data, accesses_missed_tlb; /* what the last access did */
+/* What accesses of an instruction call that loads, stores or does both, as far as is known. */
+qemu_plugin_vcpu_mem_cb_t accesses_call(bool is_kernel, bool loads, bool stores);
+
+/* ---- tlb.c ---- */
+
+void tlb_forget_pages(unsigned vcpu, void *none); /* addresses may be mapped anew */
+void tlb_forget_space(void);                      /* system_space is another */
 
 /* ---- spots.c ---- */
 

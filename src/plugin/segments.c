@@ -13,6 +13,8 @@ struct totals totals[2];
 
 static struct {
     struct arena *arena;
+    struct segment *free; /* so many that are none so far */
+    size_t free_count;
     VEC(struct segment *) all;
     VEC(struct site *) sites;
     uint32_t by_last[1 << LAST_BITS]; /* by hash of the address of the last instruction: index + 1 */
@@ -27,7 +29,14 @@ static struct segment *segment_new(void)
 {
     if (!made.arena)
         made.arena = arena_new();
-    struct segment *s = ARENA_NEW(made.arena, struct segment);
+    if (!made.free_count) {
+        enum { MANY = 1 << 15 }; /* so many are in large pages */
+        uintptr_t at = (uintptr_t)arena_alloc(made.arena, (MANY + 1) * sizeof(struct segment));
+        made.free = (struct segment *)ALIGN_UP(at, (uintptr_t)SEGMENT_ALIGNMENT);
+        made.free_count = MANY;
+    }
+    struct segment *s = made.free++;
+    made.free_count--;
     VEC_PUSH(&made.all, s);
     return s;
 }
@@ -44,7 +53,7 @@ static void begin(struct segment *s, uint64_t vaddr, const void *host, uint64_t 
 
 static void append(struct segment *s, const struct mix_insn *i, uint64_t vaddr, size_t len)
 {
-    s->last = vaddr;
+    s->last_at = (uint16_t)(vaddr - s->vaddr);
     s->bytes = (uint16_t)(s->bytes + len);
     s->instructions++;
     s->operations = (uint16_t)(s->operations + i->operations);
@@ -62,18 +71,18 @@ static void finish(struct segment *s, struct qemu_plugin_insn *first)
     if (!s->instructions)
         return;
     if (s->may_fault) {
-        uint32_t *place = place_of_last(s->last);
+        uint32_t *place = place_of_last(segment_last(s));
         s->before = *place;
         *place = (uint32_t)made.all.len;
     }
     if (model_is_wanted)
-        model_finish(s);
+        fetches_finish(s);
     if (model_is_wanted && !watch_is_wanted) {
-        qemu_plugin_register_vcpu_insn_exec_cb(first, model_segment_and_count, QEMU_PLUGIN_CB_NO_REGS, s);
+        qemu_plugin_register_vcpu_insn_exec_cb(first, fetches_run_and_count, QEMU_PLUGIN_CB_NO_REGS, s);
         return;
     }
     if (model_is_wanted)
-        qemu_plugin_register_vcpu_insn_exec_cb(first, model_segment, QEMU_PLUGIN_CB_NO_REGS, s);
+        qemu_plugin_register_vcpu_insn_exec_cb(first, fetches_run, QEMU_PLUGIN_CB_NO_REGS, s);
     watch_register();
     qemu_plugin_register_vcpu_insn_exec_inline(first, QEMU_PLUGIN_INLINE_ADD_U64, &s->runs, 1);
     qemu_plugin_register_vcpu_insn_exec_inline(first, QEMU_PLUGIN_INLINE_ADD_U64, &t->instructions, s->instructions);
@@ -91,7 +100,7 @@ static void add_site(struct qemu_plugin_insn *insn, const struct mix_insn *i, st
                           .is_left_out = model_leaves_out(s->is_kernel),
                           .is_modify = i->is_modify};
     VEC_PUSH(&made.sites, site);
-    qemu_plugin_register_vcpu_mem_cb(insn, model_access(s->is_kernel, i->x.loads, i->x.stores), QEMU_PLUGIN_CB_NO_REGS,
+    qemu_plugin_register_vcpu_mem_cb(insn, accesses_call(s->is_kernel, i->x.loads, i->x.stores), QEMU_PLUGIN_CB_NO_REGS,
                                      QEMU_PLUGIN_MEM_RW, site);
 }
 
@@ -104,7 +113,7 @@ static void add_model(struct qemu_plugin_insn *insn, const struct mix_insn *i, s
     if (reaches) /* also where it is left out: QEMU 7.2 would keep the hook of an instruction before */
         add_site(insn, i, s);
     if (i->special == MIX_MAPS_ANEW)
-        qemu_plugin_register_vcpu_insn_exec_cb(insn, model_forget_pages, QEMU_PLUGIN_CB_NO_REGS, NULL);
+        qemu_plugin_register_vcpu_insn_exec_cb(insn, tlb_forget_pages, QEMU_PLUGIN_CB_NO_REGS, NULL);
     if (i->x.props & X86_PROP_VEC || multiplies || i->x.gpr_read & *products)
         float_describe(s, bytes, len, (unsigned)(s->operations - i->operations));
     *products = (uint16_t)(multiplies ? *products | i->x.gpr_written : *products & ~i->x.gpr_written);
@@ -135,7 +144,7 @@ void segments_translate(struct qemu_plugin_tb *tb)
         if (!i.is_counted)
             continue;
         if (s && (s->may_fault || s->operations + i.operations > SEGMENT_OPERATIONS_MAX ||
-                  (model_is_wanted && !model_has_room(s, len)))) {
+                  (model_is_wanted && !fetches_have_room(s, len)))) {
             finish(s, first);
             s = NULL;
         }
@@ -145,7 +154,7 @@ void segments_translate(struct qemu_plugin_tb *tb)
             begin(s, vaddr, qemu_plugin_insn_haddr(insn), &function);
         }
         if (model_is_wanted)
-            model_append(s, s->bytes, len);
+            fetches_append(s, s->bytes, len);
         append(s, &i, vaddr, len);
         if (settings.calls)
             calls_instruction(insn, &i, s, function);
@@ -163,7 +172,7 @@ void segments_restart(uint64_t vaddr)
 {
     for (uint32_t at = *place_of_last(vaddr); at; at = made.all.data[at - 1]->before) {
         struct segment *s = made.all.data[at - 1];
-        if (s->last == vaddr && s->runs > s->restarts) {
+        if (segment_last(s) == vaddr && s->runs > s->restarts) {
             s->restarts++;
             totals[s->is_kernel].restarts++;
             return;

@@ -27,7 +27,7 @@ static struct {
 
 static void add_steps(const struct segment *s)
 {
-    uint64_t end = s->in_file + s->bytes, last = s->in_file + (s->last - s->vaddr);
+    uint64_t end = s->in_file + s->bytes, last = s->in_file + s->last_at;
     VEC_PUSH(&the.steps, ((struct step){s->file, s->in_file, (int64_t)s->runs}));
     VEC_PUSH(&the.steps, ((struct step){s->file, end, -(int64_t)s->runs}));
     if (!s->restarts)
@@ -49,7 +49,7 @@ static void add_stalled(const struct segment *s, uint64_t address, const uint64_
 static void add_stalls(const struct segment *s)
 {
     add_stalled(s, s->in_file, s->stalls[SPOT_FIRST]);
-    add_stalled(s, s->in_file + (s->last - s->vaddr), s->stalls[SPOT_LAST]);
+    add_stalled(s, s->in_file + s->last_at, s->stalls[SPOT_LAST]);
     for (unsigned i = 0; i < s->slow_count; i++) {
         uint64_t of[WIRE_STALL_COUNT] = {[WIRE_STALL_FLOAT - WIRE_STALL_FETCH] = *float_stall(s, i)};
         add_stalled(s, float_address(s, i), of);

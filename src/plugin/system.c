@@ -105,7 +105,7 @@ static void look_at_current(void)
         memcpy(p.comm, comm, COMM - 1);
     if (mm)
         system_space = mm >> 6 & 0xfffff;
-    model_forget_space();
+    tlb_forget_space();
     watch_process(p.pid, p.comm);
     note_program(p.comm);
     for (the.running = 0; the.running < the.all.len; the.running++)

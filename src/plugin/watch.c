@@ -2,14 +2,12 @@
  * State machines over what is executed. Of each instruction it is asked once, at its translation, which patterns it can
  * match; those that match none are not looked at again. What hangs on others does not depend on the state of a machine,
  * since translations stay when that changes. */
-#include "plugin/plugin.h"
+#include "plugin/model.h"
 
 #include <errno.h>
 #include <stdlib.h>
 
 #include "states/states.h"
-
-enum { PAGE_SHIFT = 12 };
 
 bool watch_is_wanted;
 
@@ -106,8 +104,8 @@ static bool is_wanted(const struct watched *w, const struct states_masks *m, boo
 void watch_instruction(struct qemu_plugin_insn *insn, const struct mix_insn *i, struct segment *s, const uint8_t *bytes,
                        size_t len, uint64_t begin)
 {
-    struct site_watch site = {.segment = s, .pc = s->last, .at = (unsigned)(s->last - s->vaddr), .len = len};
-    const struct states_place place = {.pc = s->last,
+    struct site_watch site = {.segment = s, .pc = segment_last(s), .at = s->last_at, .len = len};
+    const struct states_place place = {.pc = segment_last(s),
                                        .function = begin,
                                        .function_name = places_name(),
                                        .bytes = bytes,
@@ -159,7 +157,7 @@ static void on_instruction(unsigned vcpu, void *site)
     if (!plugin_is_counting)
         return;
     if (model_is_wanted)
-        e.missed_fetch = model_missed_fetch(s->segment, s->at, s->len);
+        e.missed_fetch = fetches_missed(s->segment, s->at, s->len);
     /* the addition for the segment comes behind what hangs on its first instruction */
     struct states_now now = now_of(s, s->index ? s->segment->instructions - s->index : 0, 0);
     now.kind = STATES_FETCH;
@@ -208,8 +206,8 @@ static void on_access(unsigned vcpu, qemu_plugin_meminfo_t info, uint64_t vaddr,
     (void)vcpu;
     if (!plugin_is_counting || is_processors)
         return;
-    e.missed_data = model_is_wanted && model_missed_data;
-    e.missed_tlb = model_is_wanted && model_missed_tlb;
+    e.missed_data = model_is_wanted && accesses_missed_data;
+    e.missed_tlb = model_is_wanted && accesses_missed_tlb;
     struct states_now now = now_of(s, 1, vaddr);
     if (s->is_traced)
         describe_access(s, info, vaddr, &now);

@@ -3,6 +3,7 @@
  * by a queue that is stepped. */
 #include "fake_qemu.h"
 #include "machine/machine.h"
+#include "plugin/model.h"
 
 #include <math.h>
 #include <setjmp.h>
@@ -328,7 +329,6 @@ static void maps_three_levels(void **state)
     same_maps("zen5.machine");
 }
 
-/* A TLB of 64 pages with random replacement, of which it is known what goes: as one that is asked each time. */
 /* Pages that marks say something of: what is used most comes first, dark parts come apart. */
 static void marked_pages(void **state)
 {
@@ -376,6 +376,7 @@ static void marked_pages(void **state)
     free(text);
 }
 
+/* A TLB of 64 pages with random replacement, of which it is known what goes: as one that is asked each time. */
 static void tlb(void **state)
 {
     (void)state;
@@ -398,7 +399,7 @@ static void tlb(void **state)
         cache_run(plain, &ref, 1);
         fake_access(&load.insns[0], (page << 12) + (rng_below(&g, 4000) & ~7ull), 3, false);
         if (rng_below(&g, 5000) == 0)
-            model_forget_pages(0, NULL);
+            tlb_forget_pages(0, NULL);
     }
     assert_int_equal(r->of[WIRE_TLB_MISSES], cache_counts(plain, 0)->misses[CACHE_READ]);
     assert_true(r->of[WIRE_TLB_MISSES] > 10000);
