@@ -187,13 +187,26 @@ static int add_program(struct guest_tree *t, const char *path)
     return rc;
 }
 
-/* Of a script: the interpreter that its first line names. */
-static int add_interpreter(struct guest_tree *t, const char *head)
+/* What env starts, by its words: a program of PATH behind options and variables. */
+static int add_started_by_env(struct guest_tree *t, char **state)
 {
-    char path[PATH_MAX];
-    head += 2 + strspn(head + 2, " \t");
-    snprintf(path, sizeof path, "%.*s", (int)strcspn(head, " \t\n"), head);
-    return *path == '/' && file_exists(path) ? guest_tree_add(t, path) : 0;
+    const char *word = strtok_r(NULL, " \t", state);
+    while (word && (*word == '-' || strchr(word, '=')))
+        word = strtok_r(NULL, " \t", state);
+    const char *program = word ? guest_find_program(t->arena, word) : NULL;
+    return program ? guest_tree_add(t, program) : 0;
+}
+
+/* Of a script: the interpreter that its first line names, or has env look for. */
+static int add_interpreter(struct guest_tree *t, char *head)
+{
+    char *state = NULL;
+    head[strcspn(head, "\n")] = 0;
+    const char *path = strtok_r(head + 2, " \t", &state);
+    if (!path || *path != '/' || !file_exists(path))
+        return 0;
+    int rc = guest_tree_add(t, path);
+    return rc == 0 && strcmp(file_base_name(path), "env") == 0 ? add_started_by_env(t, &state) : rc;
 }
 
 static int add_needs(struct guest_tree *t, const char *path)

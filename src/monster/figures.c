@@ -19,6 +19,23 @@ static void put_name(const struct painter *p, const char *name)
     str_printf(p->out, "  %-*.*s", NAME_WIDTH, NAME_WIDTH, str_printable(p->a, name));
 }
 
+/* The command, without the folder of its program. */
+static const char *short_command(const struct monster_result *r)
+{
+    const char *slash = memrchr(r->command, '/', strcspn(r->command, " "));
+    return slash ? slash + 1 : r->command;
+}
+
+/* The i-th result's: its command, or its file where another one's looks the same. */
+static void put_label(const struct painter *p, size_t i)
+{
+    const char *own = short_command(p->r[i]);
+    bool is_alone = true;
+    for (size_t k = 0; k < p->count; k++)
+        is_alone &= k == i || strncmp(short_command(p->r[k]), own, NAME_WIDTH) != 0;
+    put_name(p, is_alone ? own : file_base_name(p->r[i]->path));
+}
+
 static void put_title(const struct painter *p, const char *title, const char *const *columns, size_t count)
 {
     str_printf(p->out, "%s\n\n", title);
@@ -46,7 +63,7 @@ static void put_time(const struct painter *p)
     put_title(p, "Figure 4: time spent in user and kernel mode (percent; the paper's kernel holds idle)", columns, 3);
     for (size_t i = 0; i < p->count; i++) {
         const struct monster_sums *s = &p->sums[i];
-        put_name(p, p->r[i]->command);
+        put_label(p, i);
         put_share(p, s->mode[MONSTER_USER].cycles, whole_of(s));
         put_share(p, s->kernel_busy.cycles, whole_of(s));
         put_share(p, s->idle_cycles, whole_of(s));
@@ -91,7 +108,7 @@ static void put_phases(const struct painter *p)
     put_title(p, "Figure 5: time spent in the kernel by phases (percent of the whole)", columns, 3);
     for (size_t i = 0; i < p->count; i++) {
         const struct monster_sums *s = &p->sums[i];
-        put_name(p, p->r[i]->command);
+        put_label(p, i);
         put_share(p, s->mode[MONSTER_USER].cycles, whole_of(s));
         put_share(p, s->kernel_busy.cycles, whole_of(s));
         put_share(p, s->idle_cycles, whole_of(s));
@@ -105,7 +122,7 @@ static void put_regions(const struct painter *p)
     put_title(p, "Figure 6: time spent in regions of the kernel (percent of the whole)", monster_region_labels,
               MONSTER_REGION_COUNT);
     for (size_t i = 0; i < p->count; i++) {
-        put_name(p, p->r[i]->command);
+        put_label(p, i);
         for (int k = 0; k < MONSTER_REGION_COUNT; k++)
             put_share(p, k == MONSTER_IDLE ? p->sums[i].idle_cycles : p->sums[i].region[k].cycles,
                       whole_of(&p->sums[i]));
@@ -120,7 +137,7 @@ static void put_cpi(const struct painter *p)
     static const char *const columns[] = {"user", "kernel"};
     put_title(p, "Figure 7: CPI in user and kernel mode (without the idle loop)", columns, 2);
     for (size_t i = 0; i < p->count; i++) {
-        put_name(p, p->r[i]->command);
+        put_label(p, i);
         str_printf(p->out, " %11s %11s\n", monster_fixed(p->a, monster_cpi(&p->sums[i].mode[MONSTER_USER]), 2),
                    monster_fixed(p->a, monster_cpi(&p->sums[i].kernel_busy), 2));
     }
@@ -130,7 +147,7 @@ static void put_region_cpi(const struct painter *p)
 {
     put_title(p, "Figure 8: CPI in regions of the kernel", monster_region_labels + 1, MONSTER_REGION_COUNT - 1);
     for (size_t i = 0; i < p->count; i++) {
-        put_name(p, p->r[i]->command);
+        put_label(p, i);
         for (int k = 1; k < MONSTER_REGION_COUNT; k++)
             str_printf(p->out, " %11s", monster_fixed(p->a, monster_cpi(&p->sums[i].region[k]), 2));
         str_puts(p->out, "\n");
@@ -144,7 +161,7 @@ static void for_each_part(const struct painter *p, void (*put)(const struct pain
 {
     for (size_t i = 0; i < p->count; i++) {
         const struct monster_sums *s = &p->sums[i];
-        put_name(p, p->r[i]->command);
+        put_label(p, i);
         str_puts(p->out, "\n");
         put_name(p, "  user");
         put(p, s->mode[MONSTER_USER].of);
@@ -228,7 +245,7 @@ static void put_mix(const struct painter *p)
     for (size_t i = 0; i < p->count; i++) {
         const uint64_t *user = p->sums[i].mode[MONSTER_USER].of, *kernel = p->sums[i].kernel_busy.of;
         str_puts(p->out, "\n");
-        put_name(p, p->r[i]->command);
+        put_label(p, i);
         str_printf(p->out, " %11s %11s\n", "user", "kernel");
         for (int k = 0; k < WIRE_MIX_COUNT; k++) {
             put_name(p, labels[k]);

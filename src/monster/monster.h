@@ -154,7 +154,9 @@ uint64_t monster_stalls(const uint64_t of[WIRE_COLUMN_COUNT]);
 
 /* ---- text.c, json.c, figures.c ---- */
 
-void monster_put_text(const struct monster_result *r, size_t top, struct strbuf *out);
+typedef const char *(*monster_name_fn)(struct arena *a, const char *function);
+/* `shown`: a function's name as it is shown. */
+void monster_put_text(const struct monster_result *r, size_t top, monster_name_fn shown, struct strbuf *out);
 void monster_put_json(const struct monster_result *r, struct strbuf *out);
 /* A figure of the paper, "4" to "10", "13", or "table1", of results beside each other. 0, or -1 after one line: no such
  * figure, or the results lack what it needs. */

@@ -78,24 +78,28 @@ static void put_misses(struct arena *a, const struct monster_result *r, const st
     for (size_t i = 0; i < ARRAY_LEN(kinds); i++)
         for (int k = 0; k < MONSTER_MODE_COUNT; k++) {
             const uint64_t *of = s->mode[k].of;
-            str_printf(out, "\n  %-14s %-8s %16s  ", k ? "" : kinds[i].label, monster_mode_name((enum monster_mode)k),
+            str_printf(out, "\n  %-14s %-8s %16s", k ? "" : kinds[i].label, monster_mode_name((enum monster_mode)k),
                        monster_grouped(a, (double)of[kinds[i].references]));
             for (size_t l = 0; l < r->levels.len; l++) {
                 int at = r->level_of[kinds[i].side][l];
                 if (at >= 0)
-                    str_printf(out, " %s %s ", r->levels.data[l],
+                    str_printf(out, "   %s %s", r->levels.data[l],
                                monster_grouped(a, (double)of[kinds[i].misses + (unsigned)at]));
             }
         }
     str_puts(out, "\n");
 }
 
-static int by_instructions(const void *a, const void *b)
+struct ranked {
+    const struct monster_function *f;
+    double by; /* cycles; without a machine instructions */
+};
+static int by_rank(const void *a, const void *b)
 {
-    const struct monster_function *const *x = a, *const *y = b;
-    uint64_t m = (*x)->of[WIRE_OPERATIONS] + monster_stalls((*x)->of);
-    uint64_t n = (*y)->of[WIRE_OPERATIONS] + monster_stalls((*y)->of);
-    return m != n ? (m < n ? 1 : -1) : strcmp((*x)->name, (*y)->name);
+    const struct ranked *x = a, *y = b;
+    if (x->by < y->by || x->by > y->by)
+        return x->by < y->by ? 1 : -1;
+    return strcmp(x->f->name, y->f->name);
 }
 
 static void put_processes(struct arena *a, const struct monster_result *r, struct strbuf *out)
@@ -109,19 +113,22 @@ static void put_processes(struct arena *a, const struct monster_result *r, struc
     }
 }
 
-static void put_functions(struct arena *a, const struct monster_result *r, size_t top, struct strbuf *out)
+static void put_functions(struct arena *a, const struct monster_result *r, size_t top, monster_name_fn shown,
+                          struct strbuf *out)
 {
-    const struct monster_function **all = ARENA_ARRAY(a, const struct monster_function *, r->functions.len + 1);
-    for (size_t i = 0; i < r->functions.len; i++)
-        all[i] = &r->functions.data[i];
-    qsort(all, r->functions.len, sizeof(const struct monster_function *), by_instructions);
+    struct ranked *all = ARENA_ARRAY(a, struct ranked, r->functions.len + 1);
+    for (size_t i = 0; i < r->functions.len; i++) {
+        const struct monster_function *f = &r->functions.data[i];
+        all[i] = (struct ranked){f, r->machine ? monster_cycles(r, f->of) : (double)f->of[WIRE_INSTRUCTIONS]};
+    }
+    qsort(all, r->functions.len, sizeof *all, by_rank);
     str_printf(out, "\n  %16s %16s %7s  %-6s  function\n", "instructions", "cycles", "CPI", "mode");
     for (size_t i = 0; i < r->functions.len && i < top; i++) {
-        const struct monster_function *f = all[i];
+        const struct monster_function *f = all[i].f;
         double cycles = monster_cycles(r, f->of);
         str_printf(out, "  %16s %16s %7s  %-6s  %s%s%s\n", monster_grouped(a, (double)f->of[WIRE_INSTRUCTIONS]),
                    monster_grouped(a, cycles), monster_fixed(a, cycles / (double)f->of[WIRE_OPERATIONS], 2),
-                   monster_mode_name((enum monster_mode)f->is_kernel), str_printable(a, f->name),
+                   monster_mode_name((enum monster_mode)f->is_kernel), str_printable(a, shown(a, f->name)),
                    f->is_kernel || !*f->module ? "" : "  ", f->is_kernel ? "" : file_base_name(f->module));
     }
     if (r->functions.len > top)
@@ -137,7 +144,8 @@ static int by_count(const void *a, const void *b)
                                   : (x->callee > y->callee) - (x->callee < y->callee);
 }
 
-static void put_calls(struct arena *a, const struct monster_result *r, size_t top, struct strbuf *out)
+static void put_calls(struct arena *a, const struct monster_result *r, size_t top, monster_name_fn shown,
+                      struct strbuf *out)
 {
     struct monster_call *all = ARENA_ARRAY(a, struct monster_call, r->calls.len + 1);
     if (!r->calls.len)
@@ -149,8 +157,8 @@ static void put_calls(struct arena *a, const struct monster_result *r, size_t to
         const struct monster_function *from = &r->functions.data[all[i].caller];
         const struct monster_function *to = &r->functions.data[all[i].callee];
         str_printf(out, "  %16s  %-6s  %s, %s\n", monster_grouped(a, (double)all[i].count),
-                   monster_mode_name((enum monster_mode)from->is_kernel), str_printable(a, from->name),
-                   str_printable(a, to->name));
+                   monster_mode_name((enum monster_mode)from->is_kernel), str_printable(a, shown(a, from->name)),
+                   str_printable(a, shown(a, to->name)));
     }
     if (r->calls.len > top)
         str_printf(out, "  %zu more pairs; --all prints them\n", r->calls.len - top);
@@ -228,7 +236,7 @@ static void put_variables(struct arena *a, const struct monster_result *r, size_
                    list[i]->name);
 }
 
-void monster_put_text(const struct monster_result *r, size_t top, struct strbuf *out)
+void monster_put_text(const struct monster_result *r, size_t top, monster_name_fn shown, struct strbuf *out)
 {
     struct arena *a = arena_new();
     struct monster_sums s = monster_sum_up(r);
@@ -247,7 +255,7 @@ void monster_put_text(const struct monster_result *r, size_t top, struct strbuf 
     put_variables(a, r, top, out);
     put_programs(a, r, out);
     put_processes(a, r, out);
-    put_functions(a, r, top, out);
-    put_calls(a, r, top, out);
+    put_functions(a, r, top, shown, out);
+    put_calls(a, r, top, shown, out);
     arena_free(a);
 }

@@ -7,6 +7,7 @@
 #include "cmd/cmd.h"
 #include "guest/guest.h"
 #include "monster/monster.h"
+#include "report/report.h"
 #include "result/result.h"
 #include "store/store.h"
 
@@ -64,7 +65,7 @@ static int keep(const struct cmd_args *a, const char *path, struct strbuf *text)
     if (!r)
         return CMD_SELF_FAILED;
     int status = status_of(r), rc = cmd_place_write("monster run", path, text);
-    monster_put_text(r, a->top ? a->top : TOP, &report);
+    monster_put_text(r, a->top ? a->top : TOP, name_plain, &report);
     monster_free(r);
     if (!a->quiet)
         fwrite(report.data, 1, report.len, stderr);
@@ -142,7 +143,7 @@ static int put(const struct cmd_args *a, struct monster_result *const *r, size_t
         if (a->json)
             monster_put_json(r[i], out);
         else
-            monster_put_text(r[i], a->all ? SIZE_MAX : a->top ? a->top : TOP, out);
+            monster_put_text(r[i], a->all ? SIZE_MAX : a->top ? a->top : TOP, name_plain, out);
     }
     return 0;
 }

@@ -98,6 +98,32 @@ static unsigned hex(const char *at)
 }
 
 /* Every entry is where the one before says, parents come before what is in them, and the end is marked. */
+/* A script brings what its first line names, and what env is to look for; what is not there is nobody's error. */
+static void scripts(void **state)
+{
+    (void)state;
+    static const char *const heads[] = {"#!/usr/bin/env own-interpreter\n",
+                                        "#! /usr/bin/env -S A=1 own-interpreter -x\n",
+                                        "#!/usr/bin/env nobody-has-this\n", "#!/usr/bin/env\n", "#!/not/there\n"};
+    char path[256], own[300];
+    snprintf(path, sizeof path, "%s/tools", folder);
+    snprintf(own, sizeof own, "%s/own-interpreter", path);
+    assert_int_equal(mkdir(path, 0755), 0);
+    write_text(own, "an interpreter");
+    assert_int_equal(chmod(own, 0755), 0);
+    char *before = xstrdup(getenv("PATH"));
+    setenv("PATH", path, 1);
+    for (size_t i = 0; i < ARRAY_LEN(heads); i++) {
+        struct guest_tree *t = guest_tree_new();
+        write_text("script", heads[i]);
+        assert_int_equal(guest_tree_add(t, "script"), 0);
+        assert_int_equal(guest_tree_has(t, own), i < 2);
+        guest_tree_free(t);
+    }
+    setenv("PATH", before, 1);
+    free(before);
+}
+
 static void archive(void **state)
 {
     (void)state;
@@ -161,7 +187,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(links),   cmocka_unit_test(loops), cmocka_unit_test(programs),
-        cmocka_unit_test(archive), cmocka_unit_test(types),
+        cmocka_unit_test(archive), cmocka_unit_test(types), cmocka_unit_test(scripts),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }

@@ -221,6 +221,34 @@ static void orders(void **state)
     str_free(&held);
 }
 
+static const char *shown(struct arena *a, const char *function) { return arena_printf(a, "<%s>", function); }
+
+/* What is most of what can be told comes first: cycles, without a machine instructions. */
+static void ranks(void **state)
+{
+    (void)state;
+    static const char counted[] = "mtool-monster 1\nkernel 6\ncommand x\ncolumns instructions operations\n"
+                                  "function user 10 90 90\t/bin/x\tcalls\n"
+                                  "function user 20 80 100\t/bin/x\tturns\nwhole\n";
+    static const char wide[] =
+        "mtool-monster 1\nkernel 6\ncommand x\nmachine m\nwidth 4\nghz 1\ncolumns instructions operations stall_read\n"
+        "function user 10 900 900 0\t/bin/x\tcalls\n"
+        "function user 20 80 100 300\t/bin/x\tturns\nwhole\n";
+    static const struct {
+        const char *text, *first, *second;
+    } cases[] = {{counted, "<calls>", "<turns>"}, {wide, "<turns>", "<calls>"}};
+    for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
+        struct strbuf out = {0};
+        struct monster_result *r = monster_parse("ranks", cases[i].text, strlen(cases[i].text));
+        assert_non_null(r);
+        monster_put_text(r, 10, shown, &out);
+        assert_null(strstr(out.data, " \n"));
+        assert_true(strstr(out.data, cases[i].first) < strstr(out.data, cases[i].second));
+        str_free(&out);
+        monster_free(r);
+    }
+}
+
 static void written(void **state)
 {
     (void)state;
@@ -229,8 +257,8 @@ static void written(void **state)
     monster_put_json(r, &out);
     assert_non_null(strstr(out.data, "\"caller\": 7,"));
     str_free(&out);
-    monster_put_text(r, 1, &out);
-    assert_non_null(strstr(out.data, "1,000  user    other, main\n  3 more pairs"));
+    monster_put_text(r, 1, shown, &out);
+    assert_non_null(strstr(out.data, "1,000  user    <other>, <main>\n  3 more pairs"));
     str_free(&out);
     monster_free(r);
 }
@@ -253,7 +281,7 @@ static void bad_files(void **state)
         struct monster_result *r = monster_parse("changed", copy, sizeof whole - 1);
         struct strbuf out = {0};
         if (r) {
-            monster_put_text(r, 10, &out);
+            monster_put_text(r, 10, shown, &out);
             monster_put_json(r, &out);
         }
         str_free(&out);
@@ -393,10 +421,10 @@ static void pages(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(sums),    cmocka_unit_test(as_a_profile), cmocka_unit_test(figures),
-        cmocka_unit_test(orders),  cmocka_unit_test(written),      cmocka_unit_test(bad_files),
-        cmocka_unit_test(pages),   cmocka_unit_test(references),   cmocka_unit_test(code_lines),
-        cmocka_unit_test(entries),
+        cmocka_unit_test(sums),       cmocka_unit_test(as_a_profile), cmocka_unit_test(figures),
+        cmocka_unit_test(orders),     cmocka_unit_test(ranks),        cmocka_unit_test(written),
+        cmocka_unit_test(bad_files),  cmocka_unit_test(pages),        cmocka_unit_test(references),
+        cmocka_unit_test(code_lines), cmocka_unit_test(entries),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
