@@ -110,7 +110,8 @@ static void add_range(int fd, uint64_t offset, uint64_t bytes, uint64_t *sums)
         if (n <= 0)
             return;
         for (size_t i = 0; i < (size_t)n / 8; i++)
-            sums[(at - offset) / 8 + i] += buf[i];
+            if (buf[i]) /* most never were: no page is taken for these */
+                sums[(at - offset) / 8 + i] += buf[i];
         at += (uint64_t)n;
     }
 }
@@ -163,7 +164,7 @@ void counters_sum(const struct counters *c, const struct launch_program *p, stru
         const struct wire_module *w = &plan->modules[i];
         if (!h->modules[i].loaded)
             continue;
-        uint64_t *sums = r->counters[c->module_of[i]] = ARENA_ARRAY(r->arena, uint64_t, w->bytes / 8);
+        uint64_t *sums = r->counters[c->module_of[i]] = ARENA_SPARSE(r->arena, uint64_t, w->bytes / 8);
         add_areas(c, i, sums);
         if (has_left)
             r->side_exits[c->module_of[i]] = side_exits_of(h, i, r->arena);
@@ -219,7 +220,7 @@ void counters_sum_area(const struct counters *c, size_t area, struct arena *a, u
             continue;
         uint64_t **to = &sums[c->module_of[i]];
         if (!*to)
-            *to = ARENA_ARRAY(a, uint64_t, w->bytes / 8);
+            *to = ARENA_SPARSE(a, uint64_t, w->bytes / 8);
         add_range(c->file.fd, at, w->bytes, *to);
     }
 }

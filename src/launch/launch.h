@@ -99,8 +99,9 @@ void launch_keep_feedback(const struct launch_program *p, size_t module, const s
 /* After a run with samples: keeps which code without unwind tables it was seen to execute, for copies to come of the
  * same modules. Reports nothing: without it less is counted. */
 void launch_keep_sampled(const struct launch_program *p, const struct launch_result *run);
-/* May that show more code of the modules, of which there are copies? */
-bool launch_wants_samples(const struct launch_program *p);
+/* So often a second it is worth it to sample a counted run for that; 0: nothing is to be shown of the modules, of which
+ * there are copies, and no others will come by programs that are followed. */
+double launch_seen_hz(const struct launch_program *p, bool follows);
 
 /* ---- command.c: a command of any kind, as it is ---- */
 

@@ -13,14 +13,21 @@ static struct cfg_edge *edges_of(const struct cfg *c, const struct cfg_block *b)
     return c->edges.data + b->edge_first;
 }
 
+/* Most counts of a large module are 0: of memory that nobody wrote to, no page is taken. */
+static void set(uint64_t *count, uint64_t to)
+{
+    if (*count != to)
+        *count = to;
+}
+
 /* Control that comes back from a call: as the count of the return edge, whichever way the solver gave it. A return
  * point that is entered in no other way from outside got everything from its call that no other edge brought. */
 static void settle_returns(struct join_module *m, const uint64_t *counts)
 {
     const struct cfg *c = m->cfg;
-    uint64_t *inside = xmalloc((c->blocks.len + 1) * sizeof *inside); /* arrivals by edges other than returns */
+    uint64_t *inside = xmalloc_sparse((c->blocks.len + 1) * sizeof *inside); /* arrivals by edges other than returns */
     for (size_t e = 0; e < c->edges.len; e++)
-        if (c->edges.data[e].kind != CFG_EDGE_RETURN && c->edges.data[e].to != ID_NONE)
+        if (c->edges.data[e].kind != CFG_EDGE_RETURN && c->edges.data[e].to != ID_NONE && m->edges[e])
             inside[c->edges.data[e].to] += m->edges[e];
     for (size_t e = 0; e < c->edges.len; e++) {
         const struct cfg_edge *edge = &c->edges.data[e];
@@ -28,11 +35,11 @@ static void settle_returns(struct join_module *m, const uint64_t *counts)
             continue;
         uint32_t to = edge->to;
         if ((c->blocks.data[to].flags & CFG_BLOCK_EXT_IN) == CFG_BLOCK_RETURN_POINT) {
-            m->edges[e] = counts[to] > inside[to] ? counts[to] - inside[to] : 0;
-            m->enter[to] = 0;
+            set(&m->edges[e], counts[to] > inside[to] ? counts[to] - inside[to] : 0);
+            set(&m->enter[to], 0);
         } else if (m->edges[e] == 0) {
-            m->edges[e] = min_u64(m->enter[to], counts[edge->from]);
-            m->enter[to] -= m->edges[e];
+            set(&m->edges[e], min_u64(m->enter[to], counts[edge->from]));
+            set(&m->enter[to], m->enter[to] - m->edges[e]);
         }
     }
     free(inside);
@@ -102,8 +109,8 @@ uint64_t prof_instructions(const struct rewrite_map *map, const uint64_t *counte
 
 static void make_room(struct join *j, struct join_module *m)
 {
-    m->edges = ARENA_ARRAY(j->scratch, uint64_t, m->cfg->edges.len + 1);
-    m->enter = ARENA_ARRAY(j->scratch, uint64_t, m->cfg->blocks.len + 1);
+    m->edges = ARENA_SPARSE(j->scratch, uint64_t, m->cfg->edges.len + 1);
+    m->enter = ARENA_SPARSE(j->scratch, uint64_t, m->cfg->blocks.len + 1);
 }
 
 /* A large module has tens of megabytes of counts: what was solved before is moved, and nothing of it stays twice. */
@@ -111,7 +118,8 @@ static uint64_t take_flow(struct join *j, struct join_module *m, uint64_t *count
 {
     struct rewrite_flow *flow = m->in->flow;
     if (flow && flow->blocks) {
-        memcpy(counts, flow->blocks, m->cfg->blocks.len * sizeof *counts);
+        for (size_t b = 0; b < m->cfg->blocks.len; b++)
+            set(&counts[b], flow->blocks[b]);
         free(flow->blocks);
         flow->blocks = NULL;
         m->edges = flow->edges;
@@ -187,7 +195,7 @@ static void number(struct join *j)
 void counts_solve(struct join *j)
 {
     number(j);
-    j->counts = ARENA_ARRAY(j->scratch, uint64_t, j->block_count + 1);
+    j->counts = ARENA_SPARSE(j->scratch, uint64_t, j->block_count + 1);
     j->samples = ARENA_SPARSE(j->scratch, uint64_t, j->block_count + 1);
     j->loops = ARENA_ARRAY(j->scratch, struct join_loop, j->loop_count + 1);
     j->funcs = ARENA_ARRAY(j->scratch, struct join_func, j->func_count + 1);

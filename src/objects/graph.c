@@ -93,7 +93,7 @@ static int by_from(const void *a, const void *b)
 
 static void collect_arcs(struct join *j, struct graph *g, struct arcs *out)
 {
-    g->pointer_calls = ARENA_ARRAY(j->scratch, uint64_t, j->block_count + 1);
+    g->pointer_calls = ARENA_SPARSE(j->scratch, uint64_t, j->block_count + 1);
     for (uint32_t i = 0; i < j->module_count; i++) {
         const struct join_module *m = &j->modules[i];
         if (!m->cfg)
@@ -192,7 +192,7 @@ static int by_node(const void *a, const void *b, void *ctx)
 static void keep_arcs(struct join *j, struct graph *g, const struct arcs *arcs)
 {
     g->arcs = ARENA_ARRAY(j->scratch, struct graph_arc, arcs->v.len + 1);
-    g->scc_calls = ARENA_ARRAY(j->scratch, uint64_t, j->block_count + 1);
+    g->scc_calls = ARENA_SPARSE(j->scratch, uint64_t, j->block_count + 1);
     g->func_entries = ARENA_ARRAY(j->scratch, double, j->func_count + 1);
     for (size_t a = 0; a < arcs->v.len; a++) {
         const struct graph_arc *arc = &arcs->v.data[a];

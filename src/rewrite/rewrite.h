@@ -179,6 +179,8 @@ void rewrite_map_set_original(struct rewrite_map *m, const char *path);
 void rewrite_map_close(struct rewrite_map *m);
 /* Frees what counters mean, once that was asked for the last time: no equations of m can be solved any more. */
 void rewrite_map_forget_counters(struct rewrite_map *m);
+/* Likewise where in the copy blocks are (block_addr_new): none of its addresses is looked up any more. */
+void rewrite_map_forget_places(struct rewrite_map *m);
 
 /* What entries of the stream of references are about (wire/stream.h): [site] of the module, with REWRITE_REFERENCES. */
 enum rewrite_site_flag {

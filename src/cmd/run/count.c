@@ -3,7 +3,6 @@
 #include "cmd/run/profile.h"
 
 enum { PROCESSES_SHOWN = 20, COMMAND_SHOWN_BYTES = 100 };
-enum { SEEN_HZ = 499 }; /* how often a look is taken at what the program executes, for later copies */
 
 static int count(struct profile *p, const struct cmd_args *a)
 {
@@ -11,10 +10,8 @@ static int count(struct profile *p, const struct cmd_args *a)
     if (rc || (rc = profile_copies(p)))
         return rc;
     struct launch_options opt = profile_counted_options(p);
-    if (a->follow || launch_wants_samples(p->program)) { /* each sample takes time of the program's */
-        opt.sample_hz = SEEN_HZ;
-        diag_debug(1, "count: it is looked at what the program executes, %d times a second", SEEN_HZ);
-    }
+    opt.sample_hz = launch_seen_hz(p->program, a->follow);
+    diag_debug(1, "count: %.0f looks a second at what the program executes", opt.sample_hz);
     struct launch_result *run = NULL;
     if (a->all_probes)
         opt = (struct launch_options){.how = LAUNCH_PROBED, .mode = p->mode};

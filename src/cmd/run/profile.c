@@ -405,9 +405,13 @@ void profile_keep_feedback(const struct profile *p, const struct prof_input *in)
 
 void profile_forget_counters(const struct profile *p, const struct prof_input *in)
 {
-    for (size_t i = 0; i < p->map_count && !in->thread_counters_len; i++)
-        if (p->maps[i])
-            rewrite_map_forget_counters(p->maps[i]);
+    for (size_t i = 0; i < p->map_count && !in->thread_counters_len; i++) {
+        if (!p->maps[i])
+            continue;
+        rewrite_map_forget_counters(p->maps[i]);
+        if (!in->modules[i].side_exit_count) /* else the join looks up what was not executed */
+            rewrite_map_forget_places(p->maps[i]);
+    }
 }
 
 int profile_join(struct prof_result *r, const struct prof_input *in)

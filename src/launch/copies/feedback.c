@@ -13,6 +13,8 @@
 #define TIMES_MORE 4u
 #define INSTRUCTIONS_ENOUGH 10000000000u /* nothing is to be learnt after these */
 
+enum { SEEN_HZ = 499, SEEN_AGAIN_HZ = 47 }; /* looks at what the program executes, for later copies */
+
 const char *feedback_dir(struct arena *a) { return arena_printf(a, "%s/feedback", file_cache_dir(a)); }
 
 /* NULL if the module's identity is not known. */
@@ -67,14 +69,15 @@ struct rewrite_options feedback_options(const struct launch_program *p, size_t m
     return own;
 }
 
-bool launch_wants_samples(const struct launch_program *p)
+/* Each sample takes time of the program's; what it executes for long is known from its first long run. */
+double launch_seen_hz(const struct launch_program *p, bool follows)
 {
-    for (size_t i = 0; i < p->module_count; i++) {
+    for (size_t i = 0; i < p->module_count && !follows; i++) {
         const struct launch_module *m = &p->modules[i];
         if (m->copy && m->wants_samples && !m->is_interp && !m->other_program)
-            return true;
+            return if_there(feedback_path(p, 0)) ? SEEN_AGAIN_HZ : SEEN_HZ;
     }
-    return false;
+    return follows ? SEEN_HZ : 0;
 }
 
 void launch_keep_sampled(const struct launch_program *p, const struct launch_result *run)

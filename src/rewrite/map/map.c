@@ -477,17 +477,25 @@ void rewrite_map_forget_counters(struct rewrite_map *p)
     m->step = NULL;
 }
 
+void rewrite_map_forget_places(struct rewrite_map *p)
+{
+    struct map_full *m = (struct map_full *)(void *)p;
+    free(p->block_addr_new);
+    free(m->mark);
+    p->block_addr_new = NULL;
+    m->mark = NULL;
+}
+
 void rewrite_map_close(struct rewrite_map *p)
 {
     if (!p)
         return;
     struct map_full *m = (struct map_full *)(void *)p;
     rewrite_map_forget_counters(p);
+    rewrite_map_forget_places(p);
     cfg_free(p->cfg);
-    free(p->block_addr_new);
     free(p->in_path);
     free(p->sites);
-    free(m->mark);
     free(m);
 }
 

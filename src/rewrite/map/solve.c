@@ -265,6 +265,33 @@ static void solver_take_side_exits(struct solver *s, struct rewrite_side_exits s
         s->away[found[i].block] = (int64_t)((uint64_t)s->away[found[i].block] + (uint64_t)found[i].at->count);
 }
 
+/* Of memory that nobody wrote to, no page is taken. */
+static void clear(uint64_t *v, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        if (v[i])
+            v[i] = 0;
+}
+
+/* Most counts of a large module are 0. */
+static void take_counts(const struct solver *s, uint64_t *blocks, uint64_t *edges, uint64_t *enter)
+{
+    const struct cfg *c = s->m->pub.cfg;
+    clear(blocks, c->blocks.len);
+    clear(edges, c->edges.len);
+    if (enter)
+        clear(enter, c->blocks.len);
+    for (size_t i = 0; i < s->arcs.len; i++) {
+        const struct rw_arc *a = &s->arcs.data[i];
+        uint64_t *to = a->kind == RW_ARC_BLOCK   ? blocks
+                       : a->kind == RW_ARC_EDGE  ? edges
+                       : a->kind == RW_ARC_ENTER ? enter
+                                                 : NULL;
+        if (to && s->val[i])
+            to[a->id] = s->val[i];
+    }
+}
+
 uint64_t rewrite_counts_solve(const struct rewrite_map *m, const uint64_t *counters, uint64_t *blocks, uint64_t *edges,
                               uint64_t *enter)
 {
@@ -283,19 +310,7 @@ uint64_t rewrite_counts_solve_side_exits(const struct rewrite_map *pub, const ui
     rw_arcs_build(c, m->block_group, m->group_edges, m->group_edge_count, m->group_count, ran, &s.arcs);
     solver_index(&s, counters);
     solver_run(&s);
-    memset(blocks, 0, c->blocks.len * 8);
-    memset(edges, 0, c->edges.len * 8);
-    if (enter)
-        memset(enter, 0, c->blocks.len * 8);
-    for (size_t i = 0; i < s.arcs.len; i++) {
-        const struct rw_arc *a = &s.arcs.data[i];
-        if (a->kind == RW_ARC_BLOCK)
-            blocks[a->id] = s.val[i];
-        else if (a->kind == RW_ARC_EDGE)
-            edges[a->id] = s.val[i];
-        else if (a->kind == RW_ARC_ENTER && enter)
-            enter[a->id] = s.val[i];
-    }
+    take_counts(&s, blocks, edges, enter);
     distribute_groups(&s, blocks, edges);
     for (uint32_t f = 0; f < c->funcs.len; f++)
         if (ran[f])
@@ -317,9 +332,9 @@ void rewrite_flow_solve(const struct rewrite_map *m, const uint64_t *counters, s
                         struct rewrite_flow *out)
 {
     const struct cfg *c = m->cfg;
-    *out = (struct rewrite_flow){.blocks = xmalloc((c->blocks.len + 1) * sizeof *out->blocks),
-                                 .edges = xmalloc((c->edges.len + 1) * sizeof *out->edges),
-                                 .enter = xmalloc((c->blocks.len + 1) * sizeof *out->enter)};
+    *out = (struct rewrite_flow){.blocks = xmalloc_sparse((c->blocks.len + 1) * sizeof *out->blocks),
+                                 .edges = xmalloc_sparse((c->edges.len + 1) * sizeof *out->edges),
+                                 .enter = xmalloc_sparse((c->blocks.len + 1) * sizeof *out->enter)};
     out->broken = rewrite_counts_solve_side_exits(m, counters, side_exits, out->blocks, out->edges, out->enter);
 }
 
