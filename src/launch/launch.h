@@ -272,7 +272,9 @@ struct launch_result {
     int status;                      /* as of waitpid */
     double user_s, system_s, wall_s; /* of the program and its waited-for children (rusage) */
     double before_s;                 /* processor time of its process before it was the program's */
-    double after_exit_s;             /* of system_s, in a run with probes: to take the process down; 0: not known */
+    /* In a run with probes, of both: what the process took until it began with its own code (exec, the dynamic linker),
+     * and behind its exit handlers (nearly all of it the kernel's, which takes it down); 0: not known. */
+    double start_s, after_exit_s;
     long max_rss_kb;                 /* 0: not known (no larger than mtool itself, whose size the kernel hands on) */
     uint32_t processes, threads_max; /* as far as seen; 0: not looked at (plain runs); threads_max 1: none created */
     bool threads_seen;

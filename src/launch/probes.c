@@ -21,6 +21,7 @@ static void add_cell(struct observed_probe *to, const struct wire_probe *c, cons
     to->clocked_ticks += c->clocked_ticks;
     to->clocked_ns += c->clocked_ns;
     to->cut += c->cut;
+    to->looks += c->looks;
     if (c->start && c->start < end->ticks) {
         to->open++;
         to->open_ticks += end->ticks - c->start;
@@ -43,12 +44,9 @@ static size_t number_cells(const struct launch_program *p, const struct launch_r
     return n;
 }
 
-/* Processor time of one process only, which forked none. */
-static double after_exit(const struct launch_result *r, uint64_t exit_ns)
-{
-    double s = r->before_s + r->user_s + r->system_s - 1e-9 * (double)exit_ns;
-    return s > 0 ? (s < r->system_s ? s : r->system_s) : 0;
-}
+/* The clock of the process is exact. Its two parts are not: where the kernel's ticks share them out, what takes less
+ * than one may be all the program's, so nothing here is bounded by system_s. */
+static double between(double from_s, double to_s) { return to_s > from_s ? to_s - from_s : 0; }
 
 /* counters_sum says which modules were loaded; the cells themselves are read area by area, since only some of their
  * words add up. */
@@ -60,11 +58,14 @@ void probes_sum(const struct counters *c, const struct launch_program *p, uint64
     r->probes = ARENA_ARRAY(r->arena, struct observed_probe, number_cells(p, r, NULL) + 1);
     r->probe_count = number_cells(p, r, r->probes);
     uint64_t areas = c->header ? min_u64(c->header->area_next, c->plan->area_max) : 0;
+    double all_s = r->before_s + r->user_s + r->system_s;
     uint64_t exit_ns = areas == 1 && !r->forks ? c->header->exit_ns : 0; /* else it may be a child's */
+    if (areas && c->header->begin_ns)
+        r->start_s = between(r->before_s, 1e-9 * (double)c->header->begin_ns);
     if (exit_ns)
-        r->after_exit_s = after_exit(r, exit_ns);
+        r->after_exit_s = between(1e-9 * (double)exit_ns, all_s);
     if (areas == 1 && !r->forks && !c->header->threads) /* one thread, whose time is the process's */
-        end.cpu_ns = (uint64_t)(1e9 * (r->before_s + r->user_s + r->system_s - r->after_exit_s));
+        end.cpu_ns = (uint64_t)(1e9 * (all_s - r->after_exit_s));
     for (uint64_t area = 0; area < areas; area++) {
         uint64_t **words = ARENA_ARRAY(a, uint64_t *, p->module_count + 1);
         counters_sum_area(c, area, a, words);

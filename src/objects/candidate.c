@@ -6,7 +6,6 @@
 #include <assert.h>
 #include <math.h>
 
-#define GRAIN_S 0.001       /* less in all is not distinguished from noise */
 #define PROBE_MEMORY_OPS 12 /* of a pair of probes */
 #define MEMORY_FACTOR 10    /* an object does so many times more */
 #define LONG_FACTOR 1e4     /* or takes so many times longer: a string instruction is one operation */
@@ -38,8 +37,6 @@ static const char *why_not_timable(struct selection *s, const struct prof_candid
         return "its time is not known";
     if (!o->entries)
         return "it is entered in no way that a probe could see";
-    if (o->time_s < GRAIN_S)
-        return "it takes less than a millisecond";
     if (o->probe_s > COST_SHARE * o->time_s)
         return arena_printf(a, "not timable: entered every %.3g us, probes would cost %.1f %% of its time",
                             1e6 * o->time_s / (double)o->entries, 100 * o->probe_s / o->time_s);

@@ -44,11 +44,13 @@ static struct prof_interval time_of(uint64_t inside, uint64_t unsure, uint64_t a
     return t;
 }
 
-/* The sampler sees neither the kernel's work of starting the program nor that of taking it down. */
-static uint64_t samples_of_kernel(const struct overlap *v, const struct chained *in)
+/* By the samples themselves, and not as a share of what the kernel says of the program's time in it: it takes that by
+ * its ticks, of which there are fewer, none perhaps of a program that spends some milliseconds there. */
+static struct prof_interval time_in_kernel(const struct overlap *v, const struct chained *in)
 {
-    double s = v->j->in->sampled_system_s, period = v->j->in->sample_period_s;
-    return s > 0 && period > 0 ? max_u64(in->kernel_all, (uint64_t)(s / period + 0.5)) : in->kernel_all;
+    struct prof_interval n = stats_count_again((double)in->kernel);
+    n.high += (double)in->kernel_unsure;
+    return prof_interval_scaled(&n, v->j->in->sample_period_s);
 }
 
 /* False: they do not tell. */
@@ -65,9 +67,8 @@ static bool take_samples(const struct overlap *v, const struct chains *chains, s
     o->samples = in.user;
     o->sampled_s = time_of(in.user, in.user_unsure, in.user_all, r->actual_user_s);
     o->uncounted_s = share_of(in.uncounted, in.user_all) * r->actual_user_s.value;
-    uint64_t kernel = samples_of_kernel(v, &in);
-    if (kernel)
-        o->system_s = time_of(in.kernel, in.kernel_unsure, kernel, r->actual_system_s);
+    if (!v->j->in->samples_user_only)
+        o->system_s = time_in_kernel(v, &in);
     return true;
 }
 

@@ -49,7 +49,7 @@ struct observed_moment {
 struct observed_probe { /* of one object, summed over threads and processes: in ticks, with what the probes took
                            themselves; see struct wire_probe */
     uint32_t module, cell;
-    uint64_t ticks, count, clocked_ticks, clocked_ns, cut;
+    uint64_t ticks, count, clocked_ticks, clocked_ns, cut, looks;
     uint64_t open, open_ticks; /* under way when the program ended; ticks until then, not part of ticks */
     uint64_t open_ns;          /* processor time of these; 0: not known (of threads, or it made processes) */
 };

@@ -12,6 +12,7 @@
 #define PROBE_ERROR 0.25  /* of what the probes took themselves: how far that may be off */
 #define COUNT_UNLIKE 0.01 /* entries that differ by more between runs are told */
 #define RUN_ERROR 0.01    /* one run measures a time to so much at best */
+#define UNSEEN_PERIODS 3  /* of samples: what takes longer has one, but for one time in twenty */
 #define OPEN_ERROR_S 1e-3 /* an interval begins up to half a millisecond after its look */
 
 bool prof_is_probed_in(const struct prof_candidate *o, const char *module)
@@ -95,7 +96,7 @@ static void take(struct prof_result *r, struct prof_candidate *o, const struct o
     o->probed_s = of_any_run(r, o, s);
     if (isfinite(o->ideal_s.value) && o->estimable != PROF_ESTIMABLE_NOT)
         o->memory_s = memory_of(r, o);
-    unexplained_add(r, sum, o, s);
+    unexplained_add(sum, o, s, p->looks);
 }
 
 /* ---- what is to be said ---- */
@@ -139,15 +140,17 @@ static struct prof_interval said_by_samples(const struct prof_result *r, const s
     return s;
 }
 
-static uint32_t agreement(const struct prof_candidate *o)
+/* Samples that could hardly have seen it, and did not, are no witness. */
+static uint32_t agreement(const struct prof_candidate *o, double period_s)
 {
-    bool is_meant = o->is_sampled_whole || o->estimable != PROF_ESTIMABLE_NOT;
-    if (!is_meant || !isfinite(o->probed_s.value) || !isfinite(o->sampled_s.value))
+    bool is_meant = o->is_sampled_whole || o->estimable != PROF_ESTIMABLE_NOT,
+         is_too_short = !(o->sampled_s.value > 0) && o->probed_s.value < UNSEEN_PERIODS * period_s;
+    if (!is_meant || is_too_short || !isfinite(o->probed_s.value) || !isfinite(o->sampled_s.value))
         return ID_NONE;
     return o->probed_s.low <= o->sampled_all_s.high && o->sampled_all_s.low <= o->probed_s.high;
 }
 
-static void judge(struct prof_result *r, struct prof_candidate *o)
+static void judge(struct prof_result *r, struct prof_candidate *o, double period_s)
 {
     if (o->probed_entries == 0) {
         prof_warn(r, PROF_WARN_PROBE_SILENT, "the probes of %s saw no entry, where %llu were counted", what(r, o),
@@ -160,7 +163,7 @@ static void judge(struct prof_result *r, struct prof_candidate *o)
         widen(o);
     }
     o->sampled_all_s = said_by_samples(r, o);
-    o->agrees = agreement(o);
+    o->agrees = agreement(o, period_s);
     if (o->agrees == 0)
         prof_warn(r, PROF_WARN_PROBE_DISAGREES,
                   "%s: probes measured %.3g s (%.3g to %.3g), samples say %.3g s (%.3g to %.3g)", what(r, o),
@@ -176,7 +179,8 @@ void prof_probes_take(struct prof_result *r, const char *const *paths, const str
     for (size_t i = 0; i < r->candidate_count; i++)
         if (r->candidates[i].verdict == PROF_TAKEN)
             r->candidates[i].probed_entries = 0;
-    struct unexplained sum = {.pair_s = terms->pair_ticks / terms->ticks_a_second};
+    struct unexplained sum = {.pair_s = terms->pair_ticks / terms->ticks_a_second,
+                              .look_s = terms->look_ticks / terms->ticks_a_second};
     for (size_t i = 0; i < count; i++) {
         struct prof_candidate *o = candidate_of(r, paths[probes[i].module], probes[i].cell);
         if (o)
@@ -184,7 +188,7 @@ void prof_probes_take(struct prof_result *r, const char *const *paths, const str
     }
     for (size_t i = 0; i < r->candidate_count; i++)
         if (r->candidates[i].verdict == PROF_TAKEN)
-            judge(r, &r->candidates[i]);
+            judge(r, &r->candidates[i], terms->seen.period_s);
     unexplained_fill(r, &sum, terms);
 }
 

@@ -223,16 +223,22 @@ bool prof_is_validated(const struct prof_result *r, double replayed_share);
 
 /* Is it one of those that are probed in this module? Their cells are numbered in the order of candidates. */
 bool prof_is_probed_in(const struct prof_candidate *o, const char *module);
+struct prof_seen {   /* samples of the program with nothing inserted */
+    double period_s; /* 0: the kernel's time is not in them */
+    uint64_t kernel; /* in the kernel, */
+    uint64_t loader; /* and in the dynamic linker's code, which is never counted */
+};
 /* Puts to each candidate what its probes measured, says where that is unlike its samples or its counts, and what of the
  * program's overhead they do not explain. Terms: what
  * a pair of probes takes, in its own interval and in the time of others around it. */
 struct prof_probe_terms {
     double ticks_a_second;
-    double inside_ticks, pair_ticks;
+    double inside_ticks, pair_ticks, look_ticks;
     double run_share; /* of the wall time that the program ran on a processor: what intervals that had no end are taken
                          to have */
-    double user_s, system_s; /* of the run with probes */
-    double after_exit_s;     /* of system_s: to take the process down; 0: not known */
+    double user_s, system_s;      /* of the run with probes */
+    double start_s, after_exit_s; /* of both: before its own code, and behind it; 0: not known */
+    struct prof_seen seen;
 };
 /* paths: of the modules that the probes name by index. */
 void prof_probes_take(struct prof_result *r, const char *const *paths, const struct observed_probe *probes,

@@ -27,6 +27,16 @@ struct prof_interval stats_wilson(uint64_t k, uint64_t n) { return wilson(k, n, 
 
 struct prof_interval stats_wilson_again(uint64_t k, uint64_t n) { return wilson(k, n, NORMAL_T * M_SQRT2); }
 
+static struct prof_interval count_of(double n, double z)
+{
+    double centre = n + z * z / 2, half = z * sqrt(n + z * z / 4);
+    return (struct prof_interval){n, fmax(0, centre - half), centre + half};
+}
+
+struct prof_interval stats_count(double n) { return count_of(n, NORMAL_T); }
+
+struct prof_interval stats_count_again(double n) { return count_of(n, NORMAL_T * M_SQRT2); }
+
 struct prof_interval stats_again(struct prof_interval i)
 {
     return (struct prof_interval){i.value, fmax(0, i.value - M_SQRT2 * (i.value - i.low)),

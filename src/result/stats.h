@@ -19,6 +19,10 @@ struct prof_interval stats_unknown(void);
 struct prof_interval stats_wilson(uint64_t k, uint64_t n);
 /* The same, with the interval of what another n would say. */
 struct prof_interval stats_wilson_again(uint64_t k, uint64_t n);
+/* How often something was seen that comes at random moments, with the 95 % interval of its mean (the score interval of
+ * a Poisson count), or of what another count would say. */
+struct prof_interval stats_count(double n);
+struct prof_interval stats_count_again(double n);
 double stats_nth(double *x, size_t n, size_t nth); /* sorts x */
 double stats_median(const double *x, size_t n);    /* NAN if n is 0 */
 /* Median of the times of n runs, with a 95 % interval of what n runs of another job would say: from the values' spread,

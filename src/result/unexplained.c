@@ -13,26 +13,21 @@
 
 #define PAIR_ERROR 0.25 /* of what probes took */
 
-static void add_system(struct unexplained *sum, struct prof_interval system_s, double all)
-{
-    struct prof_interval share = prof_interval_scaled(&system_s, all > 0 ? 1 / all : 0);
-    if (!isfinite(system_s.value))
-        sum->lacks_system = true;
-    else
-        sum->system_share = stats_sum(sum->system_share, share);
-}
-
-void unexplained_add(const struct prof_result *r, struct unexplained *sum, const struct prof_candidate *o,
-                     struct prof_interval probed_s)
+void unexplained_add(struct unexplained *sum, const struct prof_candidate *o, struct prof_interval probed_s,
+                     uint64_t looks)
 {
     sum->pairs += (double)o->probed_entries;
     if (!o->is_summed)
         return;
     sum->memory_ops += o->memory_ops_all;
+    sum->looks += (double)looks;
     if (!isfinite(o->ideal_s.value))
         return;
     sum->probed_s = stats_sum(sum->probed_s, probed_s); /* errors of different objects do not go together */
-    add_system(sum, o->system_s, r->actual_system_s.value);
+    if (isfinite(o->system_s.value))
+        sum->system_s += o->system_s.value;
+    else
+        sum->lacks_system = true;
     sum->ideal_s += o->ideal_s.value;
     sum->objects++;
     if (isfinite(o->uncounted_s))
@@ -45,36 +40,57 @@ void unexplained_add(const struct prof_result *r, struct unexplained *sum, const
 
 static double known(double x) { return isfinite(x) ? x : 0; }
 
-/* Seconds of the run that no object has; the kernel's among them, but not what it takes to end the process: no object
- * is under way then, and samples do not tell it from what others have of the kernel's time. */
+/* Seconds of the run that no object has; the kernel's among them, but not what comes before the process's own code and
+ * behind it: no object is under way then, and its clock tells that exactly. */
 static struct prof_interval rest_of_run(const struct unexplained *sum, const struct prof_probe_terms *t)
 {
-    double pairs = sum->pairs * sum->pair_s;
-    struct prof_interval whole = {t->user_s + t->system_s - t->after_exit_s - pairs, 0, 0};
+    double pairs = sum->pairs * sum->pair_s + sum->looks * sum->look_s;
+    struct prof_interval whole = {t->user_s + t->system_s - t->start_s - t->after_exit_s - pairs, 0, 0};
     whole.low = whole.value - PAIR_ERROR * pairs;
     whole.high = whole.value + PAIR_ERROR * pairs;
     return stats_difference(whole, sum->probed_s);
 }
 
 /* Of what is done outside of the objects; where nobody knows, as much as of their time. */
-static struct prof_interval outside(double all, double inside, bool is_known, double share_probed)
+static struct prof_interval outside(double all, double share_probed)
 {
-    if (is_known)
-        return (struct prof_interval){all - inside, all - inside, all - inside};
     return (struct prof_interval){all * (1 - share_probed), 0, all};
 }
 
-/* No more than there is outside at all: where samples of the other run say more, they say nothing of this one. */
-static struct prof_interval system_outside(const struct unexplained *sum, const struct prof_probe_terms *t,
-                                           double rest_s, double share_probed)
+/* Samples of another run, of what no object has, as seconds of this one. start_s of them are the start's, or nearly so:
+ * they begin in the middle of it. There is no more of the rest than there is outside at all: where they say more, they
+ * say nothing of this run. */
+static struct prof_interval seen_outside(double s, double start_s, double period_s, double max)
 {
-    double system_s = t->system_s - t->after_exit_s, max = fmin(system_s, fmax(0, rest_s));
-    if (sum->lacks_system)
-        return outside(max, 0, false, share_probed);
-    struct prof_interval in = prof_interval_scaled(&sum->system_share, t->system_s);
-    struct prof_interval out = {system_s - in.value, system_s - in.high, system_s - in.low};
-    double low = out.value > max ? 0 : fmax(0, out.low);
-    return (struct prof_interval){fmin(max, fmax(0, out.value)), low, fmin(max, fmax(0, out.high))};
+    struct prof_interval n = stats_count(fmax(0, s) / period_s), seen = prof_interval_scaled(&n, period_s);
+    double value = fmax(0, seen.value - start_s), low = value > max ? 0 : fmax(0, seen.low - start_s);
+    return (struct prof_interval){fmin(max, value), low, fmin(max, seen.high)};
+}
+
+/* Of the start: in the loader's code, which is never counted and runs before all other. */
+static double loader_s(const struct prof_probe_terms *t)
+{
+    return fmin(t->start_s, (double)t->seen.loader * t->seen.period_s);
+}
+
+static struct prof_interval system_outside(const struct unexplained *sum, const struct prof_probe_terms *t, double max,
+                                           double share_probed)
+{
+    double period_s = t->seen.period_s;
+    if (sum->lacks_system || !(period_s > 0))
+        return outside(fmin(max, fmax(0, t->system_s - t->after_exit_s)), share_probed);
+    return seen_outside((double)t->seen.kernel * period_s - sum->system_s, t->start_s - loader_s(t), period_s, max);
+}
+
+static struct prof_interval uncounted_outside(const struct prof_result *r, const struct unexplained *sum,
+                                              const struct prof_probe_terms *t, double max, double share_probed)
+{
+    double uncounted = known(1 - r->coverage.instructions_counted_share) * known(r->actual_user_s.value),
+           period_s = t->seen.period_s;
+    if (sum->lacks_uncounted)
+        return outside(uncounted, share_probed);
+    double rest = fmax(0, uncounted - loader_s(t) - sum->uncounted_s);
+    return period_s > 0 ? seen_outside(rest, 0, period_s, max) : (struct prof_interval){rest, rest, rest};
 }
 
 /* What the model is off by, it is off by here in proportion; in the objects it is off by as much on both sides. */
@@ -85,12 +101,10 @@ static struct prof_interval with_model_error(const struct prof_result *r, double
     return (struct prof_interval){counted_s, counted_s - fabs(counted_s) * low, counted_s + fabs(counted_s) * high};
 }
 
-static struct prof_interval predicted_outside(const struct prof_result *r, const struct unexplained *sum,
-                                              double share_probed)
+static struct prof_interval predicted_outside(const struct prof_result *r, const struct unexplained *sum)
 {
     double uncounted = known(1 - r->coverage.instructions_counted_share) * known(r->actual_user_s.value);
-    struct prof_interval rest = with_model_error(r, r->predicted_user_s.value - uncounted - sum->ideal_s);
-    return stats_sum(rest, outside(uncounted, sum->uncounted_s, !sum->lacks_uncounted, share_probed));
+    return with_model_error(r, r->predicted_user_s.value - uncounted - sum->ideal_s);
 }
 
 void unexplained_fill(struct prof_result *r, const struct unexplained *sum, const struct prof_probe_terms *t)
@@ -105,12 +119,16 @@ void unexplained_fill(struct prof_result *r, const struct unexplained *sum, cons
         r->coverage.memory_ops_probed = fmin(1, sum->memory_ops / (double)r->coverage.memory_ops);
     if (!(predicted > 0))
         return;
-    struct prof_interval rest = rest_of_run(sum, t), system = system_outside(sum, t, rest.value, share);
-    struct prof_interval outside_s = predicted_outside(r, sum, share);
-    struct prof_interval s = stats_difference(stats_difference(rest, system), outside_s);
+    struct prof_interval rest = rest_of_run(sum, t);
+    struct prof_interval system = system_outside(sum, t, fmax(0, rest.value), share);
+    struct prof_interval user = stats_difference(rest, system),
+                         uncounted = uncounted_outside(r, sum, t, fmax(0, user.value), share),
+                         outside_s = predicted_outside(r, sum);
+    struct prof_interval s = stats_difference(user, stats_sum(uncounted, outside_s));
     diag_debug(1,
-               "probes: %zu disjoint objects; of the run %.4f of %.4f s in none, %.4f s of it in the kernel, and %.4f "
-               "s behind its end; predicted %.4f s",
-               sum->objects, rest.value, whole, system.value, t->after_exit_s, outside_s.value);
+               "probes: %zu disjoint objects; of the run %.4f of %.4f s in none, %.4f s of it in the kernel and %.4f s "
+               "in code that is not counted; %.4f s before its begin and %.4f s behind its end; predicted %.4f s",
+               sum->objects, rest.value, whole, system.value, uncounted.value, t->start_s, t->after_exit_s,
+               outside_s.value);
     r->coverage.unexplained_overhead = gate_loss(r, r->replayed_share, prof_interval_scaled(&s, 1 / predicted));
 }

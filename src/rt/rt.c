@@ -187,6 +187,8 @@ static int open_header(char **envp)
     PCB->header = h;
     take_auxiliary_vector(envp);
     PCB->area = rt_take_area();
+    if ((rt_config.flags & CONFIG_PROBES) && PCB->area == 0)
+        h->begin_ns = clock_ns(CLOCK_PROCESS_CPUTIME_ID);
     for (uint32_t i = 0; i < PCB->module_count; i++)
         if (PCB->modules[i].bytes && PCB->modules[i].config)
             rt_resolve(&PCB->modules[i]);

@@ -150,6 +150,7 @@ rt_forked: SAVED rt_new_process
     .set PROBE_CLOCKED_TICKS, 48
     .set PROBE_CLOCKED_NS, 56
     .set PROBE_CUT, 64
+    .set PROBE_LOOKS, 72
     .set PROBE_PUSHED, 3 * 8 + 8 + 8 + 128 /* since the program: three here, return address, rax, red zone */
     .set PROBE_FRAME, 3 * 8 + 8 - 64 /* where a site that tells its frame left it, below the stack pointer */
 
@@ -208,7 +209,8 @@ rt_probe_start\name:
     ja 3f
 2:  mov qword ptr \at[rcx + PROBE_START], rax
 5:  PROBE_LEAVE
-3:  call rt_probe_read_clock
+3:  inc qword ptr \at[rcx + PROBE_LOOKS]
+    call rt_probe_read_clock
     mov qword ptr \at[rcx + PROBE_READING_NS], rax
     STAMP
     mov qword ptr \at[rcx + PROBE_READING_TICKS], rax
@@ -236,7 +238,8 @@ rt_probe_stop\name:
     ja 8f
 9:  mov qword ptr \at[rcx + PROBE_START], 0
 7:  PROBE_LEAVE
-8:  add qword ptr \at[rcx + PROBE_CLOCKED_TICKS], rdx
+8:  inc qword ptr \at[rcx + PROBE_LOOKS]
+    add qword ptr \at[rcx + PROBE_CLOCKED_TICKS], rdx
     mov qword ptr \at[rcx + PROBE_READING_TICKS], rax
     call rt_probe_read_clock
     mov rdx, rax

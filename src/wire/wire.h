@@ -83,7 +83,9 @@ struct wire_header {
     uint32_t execs;        /* not used by the first version: 0 */
     uint32_t module_count; /* grows while the program runs if programs that it executes are followed */
     uint32_t follows;      /* 1: areas say whose they are (no process asks the kernel for it otherwise) */
-    uint64_t exit_ns; /* with probes: of processor time, when the process had run its exit handlers; 0: not known */
+    uint64_t begin_ns; /* with probes: of processor time, when the first of the process's code came to this file: behind
+                          exec and the dynamic linker's work, before any of its own; 0: not known */
+    uint64_t exit_ns;  /* with probes: of processor time, when the process had run its exit handlers; 0: not known */
     struct wire_streams streams;
     struct wire_module modules[WIRE_MODULES_MAX];
     struct wire_area areas[WIRE_AREAS_MAX];
@@ -105,8 +107,9 @@ struct wire_probe {
     uint64_t reading_ticks, reading_ns; /* its last reading */
     uint64_t ticks, count;              /* of whole intervals */
     uint64_t clocked_ticks, clocked_ns;
-    uint64_t cut; /* intervals whose end was not seen (longjmp), and left out */
-    uint64_t unused[7];
+    uint64_t cut;   /* intervals whose end was not seen (longjmp), and left out */
+    uint64_t looks; /* readings that were taken, outside of its own intervals: each is a system call */
+    uint64_t unused[6];
 };
 
 /* The sample file, where perf_event is refused: the executable's copy carries only the runtime (its code is untouched

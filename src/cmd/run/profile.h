@@ -20,11 +20,12 @@ struct profile {
     VEC(uint64_t) instructions;    /* by process, while the counted run ends; PROF_UNKNOWN: none counted */
     VEC(struct prof_phase) phases; /* so far */
     struct cmd_rank rank;
-    int status;       /* of the first run, as of waitpid; -1 none yet */
-    double first_s;   /* its processor time */
-    bool ran_again;   /* there was a further run */
-    bool follows;     /* the counted run followed what the program executes */
-    bool was_drained; /* standard input had nothing for it: a pipe that was empty and closed */
+    struct prof_seen seen; /* for the run with probes */
+    int status;            /* of the first run, as of waitpid; -1 none yet */
+    double first_s;        /* its processor time */
+    bool ran_again;        /* there was a further run */
+    bool follows;          /* the counted run followed what the program executes */
+    bool was_drained;      /* standard input had nothing for it: a pipe that was empty and closed */
 };
 
 enum { PROFILE_INTERRUPTED = -2 }; /* in place of an exit status: the program was interrupted; end as it did */

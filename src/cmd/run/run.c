@@ -277,6 +277,19 @@ static void take_one_run(struct profile *p, const struct launch_result *run, str
     in->windows_s = once.windows_s;
 }
 
+/* What the run with probes is told of this one. */
+static struct prof_seen seen_by(const struct launch_result *sampled, const struct prof_input *in)
+{
+    struct prof_seen s = {.kernel = sampled->samples_all - sampled->samples_user};
+    if (sampled->sampler != LAUNCH_SAMPLER_PERF || in->samples_user_only)
+        return s;
+    s.period_s = in->sample_period_s;
+    for (size_t i = 0; i < in->sample_count; i++)
+        if (in->samples[i].module < in->module_count && in->modules[in->samples[i].module].is_interp)
+            s.loader += in->samples[i].count;
+    return s;
+}
+
 static int join(struct profile *p, const struct cmd_args *a, struct machine *m, const char *where,
                 const struct probe_plan *plan, struct runs *runs)
 {
@@ -298,6 +311,7 @@ static int join(struct profile *p, const struct cmd_args *a, struct machine *m, 
     int rc = profile_inputs(p, counted, sampled, &in);
     if (rc)
         return rc;
+    p->seen = seen_by(sampled, &in);
     struct cmd_form_timing form_timing;
     cmd_machine_time_forms(a, m, where, &form_timing, &in);
     probe_ask(plan, &in);

@@ -5,11 +5,12 @@
  */
 #include "rewrite/impl.h"
 
+#include <math.h>
 #include <sys/mman.h>
 
 #include "wire/wire.h"
 
-enum { PAGE_BYTES = 4096, COST_BATCHES = 60, COST_PAIRS = 500 };
+enum { PAGE_BYTES = 4096, COST_BATCHES = 60, COST_PAIRS = 500, LOOK_PAIRS = 20 };
 
 static uint64_t now_ticks(void)
 {
@@ -26,17 +27,20 @@ static uint8_t *put_site(uint8_t *at, const struct wire_probe *cell, const uint8
                        &(struct rw_probe_call){.cell = (uintptr_t)cell, .entrance = (uintptr_t)blob + off}, 1);
 }
 
-/* Ticks of a call of the code: the least of many batches. */
-static double try_code(void (*code)(void), struct wire_probe *cell, double *inside)
+/* Ticks of a call of the code: the least of many batches. looks: it reads the processor time each time. */
+static double try_code(void (*code)(void), struct wire_probe *cell, bool looks, double *inside)
 {
+    int pairs = looks ? LOOK_PAIRS : COST_PAIRS;
     double min = 1e9;
     *inside = 1e9;
     for (int i = 0; i < COST_BATCHES; i++) {
         cell->ticks = cell->count = 0;
         uint64_t begin = now_ticks();
-        for (int k = 0; k < COST_PAIRS; k++)
+        for (int k = 0; k < pairs; k++) {
+            cell->reading_ticks = looks ? 0 : cell->reading_ticks;
             code();
-        double all = (double)(now_ticks() - begin) / COST_PAIRS, own = (double)cell->ticks / (double)cell->count;
+        }
+        double all = (double)(now_ticks() - begin) / pairs, own = (double)cell->ticks / (double)cell->count;
         min = all < min ? all : min;
         *inside = own < *inside ? own : *inside;
     }
@@ -46,7 +50,7 @@ static double try_code(void (*code)(void), struct wire_probe *cell, double *insi
 /* A function that holds a pair, and one that holds nothing. */
 static struct rewrite_probe_cost try_pair(struct wire_probe *cell, uint8_t *blob, size_t len)
 {
-    struct rewrite_probe_cost cost = {0, 0};
+    struct rewrite_probe_cost cost = {0, 0, 0};
     uint8_t *pair = blob + ALIGN_UP(len, (size_t)64), *nothing;
     uint8_t *end = put_site(pair, cell, blob, RW_PROBE_START);
     end = put_site(end, cell, blob, RW_PROBE_STOP);
@@ -55,8 +59,9 @@ static struct rewrite_probe_cost try_pair(struct wire_probe *cell, uint8_t *blob
     *nothing = 0xc3;
     if (mprotect(blob, len + PAGE_BYTES, PROT_READ | PROT_EXEC) < 0)
         return cost;
-    double none, all = try_code((void (*)(void))(uintptr_t)pair, cell, &cost.inside);
-    cost.all = all - try_code((void (*)(void))(uintptr_t)nothing, cell, &none);
+    double none, all = try_code((void (*)(void))(uintptr_t)pair, cell, false, &cost.inside);
+    cost.look = fmax(0, try_code((void (*)(void))(uintptr_t)pair, cell, true, &none) - all);
+    cost.all = all - try_code((void (*)(void))(uintptr_t)nothing, cell, false, &none);
     return cost;
 }
 
@@ -67,7 +72,7 @@ struct rewrite_probe_cost rewrite_probe_cost(void)
     const uint8_t *blob = rw_blob_bytes_of(&len, &config);
     uint8_t *at = mmap(NULL, 3 * PAGE_BYTES + len, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (at == MAP_FAILED)
-        return (struct rewrite_probe_cost){0, 0};
+        return (struct rewrite_probe_cost){0, 0, 0};
     uint8_t *code = at + 2 * PAGE_BYTES;
     int64_t data = at - code;
     memcpy(code, blob, len);

@@ -28,6 +28,17 @@ static void test_wilson(void **state)
     assert_true(isnan(stats_wilson(0, 0).value) && isnan(stats_wilson(0, 0).high));
 }
 
+static void test_count(void **state)
+{
+    (void)state;
+    struct prof_interval none = stats_count(0), ten = stats_count(10), again = stats_count_again(10);
+    assert_true(none.value == 0 && none.low == 0);
+    assert_near(none.high, 1.96 * 1.96, 1e-3);
+    assert_near(ten.low, 5.43, 0.01); /* roots of (10 - m)^2 = 1.96^2 m */
+    assert_near(ten.high, 18.41, 0.01);
+    assert_true(again.low < ten.low && again.high > ten.high);
+}
+
 static struct prof_interval centre_of(const double *x, size_t n) { return stats_centre(x, n, NULL, 0); }
 
 static void test_centre(void **state)
@@ -170,9 +181,10 @@ static void test_combine(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_wilson),           cmocka_unit_test(test_centre),  cmocka_unit_test(test_centre_of_two),
-        cmocka_unit_test(test_centre_of_guises), cmocka_unit_test(test_again),   cmocka_unit_test(test_predicted_again),
-        cmocka_unit_test(test_centre_of_many),   cmocka_unit_test(test_combine), cmocka_unit_test(test_whole_memory)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_wilson),           cmocka_unit_test(test_count),
+                                       cmocka_unit_test(test_centre),           cmocka_unit_test(test_centre_of_two),
+                                       cmocka_unit_test(test_centre_of_guises), cmocka_unit_test(test_again),
+                                       cmocka_unit_test(test_predicted_again),  cmocka_unit_test(test_centre_of_many),
+                                       cmocka_unit_test(test_combine),          cmocka_unit_test(test_whole_memory)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
