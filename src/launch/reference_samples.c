@@ -111,10 +111,8 @@ static void switch_on(struct references_area *a, uint64_t length)
 {
     if (!a->stream)
         return;
-    memset(a->stream->touched, 0, sizeof a->stream->touched);
-    memset(a->stream->written, 0, sizeof a->stream->written);
+    memset(a->stream->places, 0, sizeof a->stream->places);
     memset(a->stream->last, 0, sizeof a->stream->last);
-    memset(a->stream->order, 0, sizeof a->stream->order);
     cut_area(a, true);
     a->given = (int64_t)length;
     __atomic_store_n(&a->stream->left, a->given, __ATOMIC_SEQ_CST);

@@ -72,7 +72,8 @@ enum {
     CONFIG_FAULTS = 16,
     CONFIG_STREAM = 32,
     CONFIG_LINES = 64,
-    CONFIG_LAST_SHIFT = 8 /* a byte: how many lines of each place of the filter are kept (rt_last.S) */
+    CONFIG_LAST_SHIFT = 8,  /* a byte: how many lines of each place of the filter are kept (rt_last.S) */
+    CONFIG_SHIFT_SHIFT = 16 /* a byte: log2 of the filter's lines */
 };
 struct rt_config {    /* filled in by the rewriter; distances from the start of the blob */
     int64_t data_rel; /* struct rt_data, and the counters PAGE bytes further */

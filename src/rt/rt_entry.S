@@ -374,7 +374,7 @@ rt_chunk_full:
     .set STREAM_BEGIN, 24
     .set STREAM_IS_ALONE, 84
     .set STREAM_STACK_TOP, 120
-    .set STREAM_OPEN, 192 + 10 * 8 * 64 + 5 * 64 + 2 * 16 * 32
+    .set STREAM_OPEN, 192
     .set OPEN_SHIFT, 5 /* of struct wire_open: */
     .set OPEN_STACK, STREAM_OPEN - 32
     .set OPEN_RETURN, STREAM_OPEN - 24

@@ -4,8 +4,8 @@
  * not the last one is not told either, but brings it to the front; how the order then differs from the one that was
  * told stands in ORDER, and is told in front of the next line that is. Sites come here when the last line of the place
  * is another one, or is not known to be written. They have moved the stack pointer past the red zone and put what they
- * say below it: at [rsp-64] a line's number or an address, at [rsp-72] a word (SAYS_*). All registers stay, flags do
- * not.
+ * say below it: at [rsp-64] where a line begins or an address, at [rsp-72] a word (SAYS_*). All registers stay, flags
+ * do not. A line is told by where it begins, a place by how far it is from the first one.
  *
  * Among threads rt_lines.S says what the filter may hold. TOUCHED and WRITTEN, which sites ask, and TAKEN others write
  * to as well: who takes a line sets TAKEN, then clears the two. So who comes here looks at TAKEN first, and if it is
@@ -68,14 +68,14 @@
     .set SITE_FLAGS, 48 + 8
 
 /* rdi: a line. Brings it to the front of its place; what stood in front of it, or all but the last one, goes one back.
- * esi: the place; r8: where its lines begin, from LAST. ZF: it was there; then rax is its word, and ecx 4 times how far
- * behind. Else the place's first word is the caller's to write. Changes rdx. */
+ * esi, r8d: the place. ZF: it was there; then rax is its word, and ecx 4 times how far behind. Else the place's first
+ * word is the caller's to write. Changes rdx. */
 bring:
     STATE 0
-    mov esi, edi
-    and esi, 63
+    FIND_PLACE
+bring_in:
+    STATE 0
     mov r8d, esi
-    shl r8d, PLACE_SHIFT
     mov rax, gs:[STREAM + LAST + r8]
     mov rcx, rax
     xor rcx, rdi
@@ -94,21 +94,20 @@ bring:
     cmp r8d, edx
     jb 1b
     mov r8d, esi
-    shl r8d, PLACE_SHIFT
     test rsp, rsp
     ret
 3:  mov ecx, r8d
-    and ecx, PLACE_BYTES - 1
+    mov r8d, esi
+    sub ecx, esi
     shr ecx, 1
-    and r8d, -PLACE_BYTES
-    mov gs:[STREAM + LAST + r8], rax
+    mov gs:[STREAM + LAST + rsi], rax
     cmp eax, eax
     ret
 
 /* Of the place esi the line at ecx / 4 has come to the front: so has the digit there. Changes rax, rdx, r8. */
 rotate:
     STATE 0
-    mov edx, gs:[STREAM + ORDER + rsi * 4]
+    mov edx, gs:[STREAM + ORDER + rsi]
     xor edx, AS_TOLD
     mov r8d, edx
     shr r8d, cl
@@ -122,24 +121,34 @@ rotate:
     sub eax, r8d
     add eax, edx
     xor eax, AS_TOLD
-    mov gs:[STREAM + ORDER + rsi * 4], eax
+    mov gs:[STREAM + ORDER + rsi], eax
     ret
 
 /* How the lines of the place esi stand, if otherwise than they were told. Changes rax, rcx. */
 tell_order:
     STATE 0
-    mov eax, gs:[STREAM + ORDER + rsi * 4]
+    mov eax, gs:[STREAM + ORDER + rsi]
     test eax, eax
     jnz 1f
     ret
-1:  mov dword ptr gs:[STREAM + ORDER + rsi * 4], 0
+1:  mov dword ptr gs:[STREAM + ORDER + rsi], 0
     xor eax, AS_TOLD
     mov ecx, ENTRY_BYTES
     xadd gs:[STREAM + PUT], rcx
     mov qword ptr gs:[rcx], EVENT_ORDER
     mov gs:[rcx + 8], eax
-    mov gs:[rcx + 12], esi
+    mov eax, esi
+    shr eax, PLACE_SHIFT
+    mov gs:[rcx + 12], eax
     ret
+
+/* From the line rdi to the one behind or in front of it. Changes rax, rcx. */
+    .macro STEP how
+    movzx ecx, byte ptr [rip + rt_config + CONFIG_SHIFT]
+    mov eax, 1
+    shl rax, cl
+    \how rdi, rax
+    .endm
 
 /* ---- what need not be told ---- */
 
@@ -162,15 +171,15 @@ rt_line_both_read:
     mov rdi, [rsp + SITE_LINE]
     call pass_read
     jne 1f
-    inc rdi
+    STEP add
     call pass_read
     je 2f
-    dec rdi
+    STEP sub
     call tell_read
     test rsp, rsp
     RESTORE
     STATE 48
-1:  inc rdi
+1:  STEP add
     call tell_read
     test rsp, rsp
 2:  RESTORE
@@ -180,15 +189,15 @@ rt_line_both_written:
     mov rdi, [rsp + SITE_LINE]
     call pass_written
     jne 1f
-    inc rdi
+    STEP add
     call pass_written
     je 2f
-    dec rdi
+    STEP sub
     call tell_written
     test rsp, rsp
     RESTORE
     STATE 48
-1:  inc rdi
+1:  STEP add
     call tell_written
     test rsp, rsp
 2:  RESTORE
@@ -201,24 +210,51 @@ pass_read:
     STATE 0
     test dword ptr [rip + rt_config + CONFIG_FLAGS], CONFIG_LINES
     jnz among_read
-    call bring
+    FIND_PLACE
+    mov rax, gs:[STREAM + LAST + rsi + 8]
+    mov rcx, rax
+    xor rcx, rdi
+    shl rcx, 2
+    jz second
+    call bring_in
     jne 1f
     call put_passed
     call rotate
     cmp eax, eax
     ret
-1:  mov gs:[STREAM + LAST + r8], rdi
-    mov gs:[STREAM + TOUCHED + rsi * 8], rdi
-    mov qword ptr gs:[STREAM + WRITTEN + rsi * 8], 0
+1:  mov gs:[STREAM + LAST + rsi], rdi
+    mov gs:[STREAM + TOUCHED + rsi], rdi
+    mov qword ptr gs:[STREAM + WRITTEN + rsi], 0
     call tell_order
     test rsp, rsp
+    ret
+
+/* The line rdi, whose word is rax, is the second last of the place esi: the last two change places. Most are. */
+second:
+    STATE 0
+    mov rcx, gs:[STREAM + LAST + rsi]
+    mov gs:[STREAM + LAST + rsi + 8], rcx
+    mov gs:[STREAM + LAST + rsi], rax
+    mov cl, gs:[STREAM + ORDER + rsi]
+    rol cl, 4
+    xor cl, (AS_TOLD & 15) ^ (AS_TOLD >> 4 & 15) | ((AS_TOLD & 15) ^ (AS_TOLD >> 4 & 15)) << 4
+    mov gs:[STREAM + ORDER + rsi], cl
+    call put_passed
+    cmp eax, eax
     ret
 
 pass_written:
     STATE 0
     test dword ptr [rip + rt_config + CONFIG_FLAGS], CONFIG_LINES
     jnz among_written
-    call bring
+    FIND_PLACE
+    mov rax, gs:[STREAM + LAST + rsi + 8]
+    mov rcx, rax
+    btr rcx, IS_WRITTEN
+    jnc 2f
+    cmp rcx, rdi
+    je second
+2:  call bring_in
     jne 1f
     bt rax, IS_WRITTEN
     jnc 1f
@@ -236,8 +272,8 @@ put_passed:
     xor edx, edx
     bt rax, IS_WRITTEN
     cmovc rdx, rdi
-    mov gs:[STREAM + TOUCHED + rsi * 8], rdi
-    mov gs:[STREAM + WRITTEN + rsi * 8], rdx
+    mov gs:[STREAM + TOUCHED + rsi], rdi
+    mov gs:[STREAM + WRITTEN + rsi], rdx
     ret
 
 /* The line rdi, which was brought, is the first of its place and was written to. Changes rax, rcx. */
@@ -245,9 +281,9 @@ put_written:
     STATE 0
     mov rax, rdi
     bts rax, IS_WRITTEN
-    mov gs:[STREAM + LAST + r8], rax
-    mov gs:[STREAM + TOUCHED + rsi * 8], rdi
-    mov gs:[STREAM + WRITTEN + rsi * 8], rdi
+    mov gs:[STREAM + LAST + rsi], rax
+    mov gs:[STREAM + TOUCHED + rsi], rdi
+    mov gs:[STREAM + WRITTEN + rsi], rdi
     jmp tell_order
 
 /* The line rdi is told to be read, or written; it is the last one of its place. Changes rax, rcx, rdx, rsi, r8. */
@@ -258,12 +294,12 @@ tell_read:
     call bring
     mov rdx, rdi
     cmove rdx, rax
-    mov gs:[STREAM + LAST + r8], rdx
-    mov gs:[STREAM + TOUCHED + rsi * 8], rdi
+    mov gs:[STREAM + LAST + rsi], rdx
+    mov gs:[STREAM + TOUCHED + rsi], rdi
     bt rdx, IS_WRITTEN
     mov edx, 0
     cmovc rdx, rdi
-    mov gs:[STREAM + WRITTEN + rsi * 8], rdx
+    mov gs:[STREAM + WRITTEN + rsi], rdx
     jmp tell_order
 
 tell_written:
@@ -279,14 +315,12 @@ tell_written:
  */
 look:
     STATE 0
-    mov esi, edi
-    and esi, 63
+    FIND_PLACE
     cmp byte ptr gs:[STREAM + TAKEN + rsi], 0
     jne 1f
     ret
 1:  xor eax, eax
     xchg gs:[STREAM + TAKEN + rsi], al
-    shl esi, PLACE_SHIFT
     lea r8d, [rsi + PLACE_BYTES]
     mov rdx, gs:[STREAM + OWN]
 2:  mov rax, gs:[STREAM + LAST + rsi]
@@ -315,15 +349,15 @@ look:
 hold:
     STATE 0
     mov rax, rdi
-    mov gs:[STREAM + WRITTEN + rsi * 8], rdx
-    xchg rax, gs:[STREAM + TOUCHED + rsi * 8]
+    mov gs:[STREAM + WRITTEN + rsi], rdx
+    xchg rax, gs:[STREAM + TOUCHED + rsi]
     cmp byte ptr gs:[STREAM + TAKEN + rsi], 0
     jne hold_nothing
     ret
 hold_nothing:
     STATE 0
-    mov qword ptr gs:[STREAM + TOUCHED + rsi * 8], 0
-    mov qword ptr gs:[STREAM + WRITTEN + rsi * 8], 0
+    mov qword ptr gs:[STREAM + TOUCHED + rsi], 0
+    mov qword ptr gs:[STREAM + WRITTEN + rsi], 0
     ret
 
 among_read:
@@ -402,15 +436,13 @@ note_brought_written:
 put_held:
     STATE 0
     mov gs:[STREAM + LAST + r8], rax
-    mov esi, edi
-    and esi, 63
+    mov esi, r8d
     jmp hold
 put_not_held:
     STATE 0
     bts rax, NOT_HELD
     mov gs:[STREAM + LAST + r8], rax
-    mov esi, edi
-    and esi, 63
+    mov esi, r8d
     jmp hold_nothing
 
 /* Until it is known whether it is held. Changes rax, rcx. */
@@ -497,12 +529,11 @@ rt_lines_range:
     mov ecx, eax
     shr ecx, SAYS_SHIFT
     lea rdx, [rdi + rsi - 1]
+    xor rdx, rdi
     shr rdx, cl
-    mov r8, rdi
-    shr r8, cl
-    cmp rdx, r8
-    jne 3f
-    mov rdi, r8
+    jnz 3f
+    shr rdi, cl
+    shl rdi, cl
     test eax, SAYS_STORES
     jnz 2f
     call pass_read
@@ -535,10 +566,15 @@ ranged:
     shr ecx, SAYS_SHIFT
     lea r10, [rdi + rsi - 1]
     shr r10, cl
+    shl r10, cl
     shr rdi, cl
+    shl rdi, cl
     test dword ptr [rip + rt_config + CONFIG_FLAGS], CONFIG_LINES
     jnz 1f
-    lea rax, [r10 - PLACE_LINES * 64 + 1]
+    mov eax, PLACE_LINES * PLACES - 1
+    shl rax, cl
+    neg rax
+    add rax, r10
     cmp rdi, rax
     cmovl rdi, rax
 1:  test r9d, SAYS_STORES
@@ -546,7 +582,7 @@ ranged:
     call tell_read
     jmp 3f
 2:  call tell_written
-3:  inc rdi
+3:  STEP add
     cmp rdi, r10
     jbe 1b
     pop r10
@@ -582,13 +618,15 @@ noted:
     shr ecx, SAYS_SHIFT
     lea r8, [rdi + rsi - 1]
     shr r8, cl
+    shl r8, cl
     shr rdi, cl
+    shl rdi, cl
 1:  test r9d, SAYS_STORES
     jnz 2f
     call rt_note_read
     jmp 3f
 2:  call rt_note_written
-3:  inc rdi
+3:  STEP add
     cmp rdi, r8
     jbe 1b
     pop r9
@@ -597,7 +635,6 @@ noted:
     STATE 0
 
 /* No line is known any more. All registers stay. */
-    .set TABLE_WORDS, (2 + PLACE_LINES) * 64 /* TOUCHED, WRITTEN, LAST */
 rt_forget_lines:
     STATE 0
     push rax
@@ -606,22 +643,26 @@ rt_forget_lines:
     STATE 16
     push rsi
     STATE 24
-    mov esi, 8 * 2 * 64 /* sites keep the last line of each place alone: TOUCHED, WRITTEN */
+    mov esi, PLACE_BYTES * PLACES
     cmp byte ptr [rip + rt_config + CONFIG_LAST], 1
     ja 1f
     test dword ptr [rip + rt_config + CONFIG_FLAGS], CONFIG_LINES
     jz 3f
-1:  mov esi, 63
-2:  call tell_order
-    dec esi
-    jns 2b
-    mov esi, 8 * TABLE_WORDS
+1:  sub esi, PLACE_BYTES
+    call tell_order
+    xor eax, eax
+    .set K, 0
+    .rept PLACE_LINES
+    mov gs:[STREAM + LAST + rsi + K], rax
+    .set K, K + 8
+    .endr
+    test esi, esi
+    jnz 1b
+    mov esi, PLACE_BYTES * PLACES
 3:  xor eax, eax
-4:  mov gs:[STREAM + TOUCHED - 8 + rsi], rax
-    mov gs:[STREAM + TOUCHED - 16 + rsi], rax
-    mov gs:[STREAM + TOUCHED - 24 + rsi], rax
-    mov gs:[STREAM + TOUCHED - 32 + rsi], rax
-    sub esi, 32
+4:  mov gs:[STREAM + TOUCHED - PLACE_BYTES + rsi], rax
+    mov gs:[STREAM + WRITTEN - PLACE_BYTES + rsi], rax
+    sub esi, PLACE_BYTES
     jnz 4b
     pop rsi
     STATE 16

@@ -35,10 +35,12 @@
     .set NEVER, (1 << 56) - 1 /* likewise: the host will not say */
     .set MARGIN, 4096 /* bytes of entries of a handler, of a signal that comes before the write's own */
 
-/* The word of the line rdi is asked for soon. Changes eax. */
+/* The word of the line rdi is asked for soon. Changes rax, rcx. */
 rt_line_soon:
     STATE 0
-    mov eax, edi
+    movzx ecx, byte ptr [rip + rt_config + CONFIG_SHIFT]
+    mov rax, rdi
+    shr rax, cl
     and eax, LINES_MASK
     prefetcht0 [LINES + rax * 8]
     ret
@@ -46,9 +48,14 @@ rt_line_soon:
 /* rcx: the word of the line that rax is among the last ones. */
 rt_line_word:
     STATE 0
-    mov ecx, eax
-    and ecx, LINES_MASK
-    mov rcx, [LINES + rcx * 8]
+    push rax
+    STATE 8
+    movzx ecx, byte ptr [rip + rt_config + CONFIG_SHIFT]
+    shr rax, cl
+    and eax, LINES_MASK /* without NOT_HELD and IS_WRITTEN */
+    mov rcx, [LINES + rax * 8]
+    pop rax
+    STATE 0
     ret
 
 /* rax: a word that says who wrote the line when. CF: the host has simulated that write. rdx becomes the thread's bit.
@@ -67,15 +74,18 @@ is_simulated:
     mov rdx, gs:[STREAM + OWN]
     ret
 
-/* rdi: the line's number. Notes that the thread reads it. ZF: the own filter may hold it. Changes rax, rcx, rdx and
+/* rdi: where the line begins. Notes that the thread reads it. ZF: the own filter may hold it. Changes rax, rcx, rdx and
  * rsi. */
 rt_note_read:
     STATE 0
     mov rdx, gs:[STREAM + OWN]
     test rdx, rdx
     jz none
-    mov ecx, edi
-    and ecx, LINES_MASK
+    movzx ecx, byte ptr [rip + rt_config + CONFIG_SHIFT]
+    mov rax, rdi
+    shr rax, cl
+    and eax, LINES_MASK
+    mov ecx, eax
 1:  mov rax, [LINES + rcx * 8]
     test rax, rax
     js 3f
@@ -89,13 +99,14 @@ rt_note_read:
     jne 1b
     and rax, [LIVES]
     btr rax, OTHERS
-    and ecx, 63
+    and ecx, PLACES - 1
+    shl ecx, PLACE_SHIFT
 2:  bsf rsi, rax
     jz held
     btr rax, rsi
     mov rsi, [STREAMS + rsi * 8]
     mov byte ptr [rsi + TAKEN + rcx], 1
-    mov qword ptr [rsi + WRITTEN + rcx * 8], 0
+    mov qword ptr [rsi + WRITTEN + rcx], 0
     jmp 2b
 /* Who wrote it, if no other has referred to it since, has it alone again; else others may have it. */
 3:  call is_simulated
@@ -146,10 +157,11 @@ rt_note_read:
     jne 1b
     bsf rsi, rax
     mov rsi, [STREAMS + rsi * 8]
-    and ecx, 63
+    and ecx, PLACES - 1
+    shl ecx, PLACE_SHIFT
     mov byte ptr [rsi + TAKEN + rcx], 1
-    mov qword ptr [rsi + TOUCHED + rcx * 8], 0
-    mov qword ptr [rsi + WRITTEN + rcx * 8], 0
+    mov qword ptr [rsi + TOUCHED + rcx], 0
+    mov qword ptr [rsi + WRITTEN + rcx], 0
 none:
     test rsp, rsp
     ret
@@ -163,8 +175,11 @@ rt_note_written:
     mov rdx, gs:[STREAM + OWN]
     test rdx, rdx
     jz none
-    mov ecx, edi
-    and ecx, LINES_MASK
+    movzx ecx, byte ptr [rip + rt_config + CONFIG_SHIFT]
+    mov rax, rdi
+    shr rax, cl
+    and eax, LINES_MASK
+    mov ecx, eax
 1:  mov rax, [LINES + rcx * 8]
     cmp rax, rdx
     je held
@@ -196,14 +211,15 @@ rt_note_written:
     and rax, [LIVES]
     btr rax, OTHERS
     or rax, rdx
-    and ecx, 63
+    and ecx, PLACES - 1
+    shl ecx, PLACE_SHIFT
 4:  bsf rsi, rax
     jz none
     btr rax, rsi
     mov rsi, [STREAMS + rsi * 8]
     mov byte ptr [rsi + TAKEN + rcx], 1
-    mov qword ptr [rsi + TOUCHED + rcx * 8], 0
-    mov qword ptr [rsi + WRITTEN + rcx * 8], 0
+    mov qword ptr [rsi + TOUCHED + rcx], 0
+    mov qword ptr [rsi + WRITTEN + rcx], 0
     jmp 4b
 /* Who wrote it last, since when no other has referred to it, takes it from nobody by this write. Of the writes of two
  * that follow soon the host could simulate the second first: of such lines all is told for ever. */

@@ -333,35 +333,47 @@ passes:
     jnz 1f
     ret
 1:  lea r11, [rdi + rsi - 1]
-    shr r11, cl
     push rdi
     STATE 8
+    push rsi
+    STATE 16
+    shr r11, cl
+    shl r11, cl
     shr rdi, cl
-    mov ecx, edi
-    and ecx, 63
+    shl rdi, cl
     cmp rdi, r11
     jne 3f
+    FIND_PLACE
     test r9d, STORES
     jnz 2f
-    cmp rdi, gs:[STREAM + TOUCHED + rcx * 8]
+    cmp rdi, gs:[STREAM + TOUCHED + rsi]
     je 6f
     jmp 4f
-2:  cmp rdi, gs:[STREAM + WRITTEN + rcx * 8]
+2:  cmp rdi, gs:[STREAM + WRITTEN + rsi]
     je 6f
     jmp 4f
-3:  call mark
-    inc rdi
+3:  mov esi, 1
+    shl rsi, cl
+    call mark
+    add rdi, rsi
     cmp rdi, r11
     jne 5f
 4:  call mark
+    pop rsi
+    STATE 8
     jmp 7f
-5:  call forget_all
+    STATE 16
+5:  pop rsi
+    STATE 8
+    call forget_all
 7:  xor ecx, ecx
     pop rdi
     STATE 0
     ret
-    STATE 8
+    STATE 16
 6:  or ecx, 64
+    pop rsi
+    STATE 8
     pop rdi
     STATE 0
     ret

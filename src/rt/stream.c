@@ -40,18 +40,18 @@ _Static_assert(__builtin_offsetof(struct wire_stream, is_confined) == 76 &&
                    __builtin_offsetof(struct wire_stream, is_alone) == 84 &&
                    __builtin_offsetof(struct wire_stream, stack_top) == 120,
                "rt_entry.S reads them");
-_Static_assert(__builtin_offsetof(struct wire_stream, touched) == 192 &&
-                   __builtin_offsetof(struct wire_stream, written) == 192 + 8 * WIRE_FILTER_SLOTS &&
-                   __builtin_offsetof(struct wire_stream, last) == 192 + 2 * 8 * WIRE_FILTER_SLOTS &&
-                   __builtin_offsetof(struct wire_stream, order) == 192 + 10 * 8 * WIRE_FILTER_SLOTS &&
-                   __builtin_offsetof(struct wire_stream, taken) ==
-                       __builtin_offsetof(struct wire_stream, order) + 4 * WIRE_FILTER_SLOTS &&
+_Static_assert(__builtin_offsetof(struct wire_stream, places) == 2048 && sizeof(struct wire_slot) == 64 &&
+                   __builtin_offsetof(struct wire_slot, touched) == 0 &&
+                   __builtin_offsetof(struct wire_slot, written) == 8 &&
+                   __builtin_offsetof(struct wire_slot, order) == 16 &&
+                   __builtin_offsetof(struct wire_slot, taken) == 20 &&
+                   __builtin_offsetof(struct wire_stream, last) == 2048 + 64 * WIRE_FILTER_SLOTS &&
                    WIRE_EVENT(WIRE_EVENT_ORDER, 0) == (int32_t)0x80050000 && WIRE_ORDER_AS_TOLD == 0x76543210 &&
-                   WIRE_LAST_LINES == 8 && WIRE_FILTER_SLOTS == 64 && CONFIG_LAST_SHIFT == 8,
+                   WIRE_LAST_LINES == 8 && WIRE_FILTER_SLOTS == 64 && CONFIG_LAST_SHIFT == 8 &&
+                   CONFIG_SHIFT_SHIFT == 16,
                "rt_stream.S and rt_last.S have them");
 
-_Static_assert(__builtin_offsetof(struct wire_stream, open) ==
-                       192 + 10 * 8 * WIRE_FILTER_SLOTS + 5 * WIRE_FILTER_SLOTS + 2 * 16 * WIRE_BEFORE_SLOTS &&
+_Static_assert(__builtin_offsetof(struct wire_stream, open) == 192 &&
                    __builtin_offsetof(struct wire_stream, open_count) - __builtin_offsetof(struct wire_stream, open) ==
                        32 * 32 &&
                    __builtin_offsetof(struct wire_stream, copies) ==
@@ -273,9 +273,10 @@ static void own_lines(struct wire_stream *s, uint32_t thread)
 static void disown(struct wire_stream *s)
 {
     __atomic_exchange_n(&s->own, 0, __ATOMIC_SEQ_CST);
-    memset(s->taken, 1, sizeof s->taken);
-    memset(s->touched, 0, sizeof s->touched);
-    memset(s->written, 0, sizeof s->written);
+    for (uint32_t i = 0; i < WIRE_FILTER_SLOTS; i++)
+        *(volatile uint8_t *)&s->places[i].taken = 1;
+    for (uint32_t i = 0; i < WIRE_FILTER_SLOTS; i++)
+        s->places[i].touched = s->places[i].written = 0;
 }
 
 void rt_stream_no_lines(void)
@@ -293,10 +294,8 @@ void rt_stream_no_lines(void)
 /* drops: it is nobody's, so far. */
 static void begin(struct wire_stream *s, uint32_t thread, uint32_t drops)
 {
-    memset(s->touched, 0, sizeof s->touched);
-    memset(s->written, 0, sizeof s->written);
+    memset(s->places, 0, sizeof s->places);
     memset(s->last, 0, sizeof s->last);
-    memset(s->order, 0, sizeof s->order);
     s->open_count = 0;
     s->shown = 0;
     s->copies = PCB->no_copies ? 0 : WIRE_CALL_STACK;

@@ -13,7 +13,7 @@ struct told { /* on the stack */
 
 /* As rt_told.S has them. */
 _Static_assert(__builtin_offsetof(struct wire_stream, before) ==
-                   __builtin_offsetof(struct wire_stream, taken) + WIRE_FILTER_SLOTS,
+                   __builtin_offsetof(struct wire_stream, last) + 64 * WIRE_FILTER_SLOTS,
                "rt_told.S reads it");
 _Static_assert(__builtin_offsetof(struct wire_stream, calls) ==
                    __builtin_offsetof(struct wire_stream, before) + 16 * WIRE_BEFORE_SLOTS,

@@ -265,6 +265,17 @@ struct wire_chunk {
     uint64_t event;  /* WIRE_CHUNK_*: what comes behind it, or came last in it; else 0 */
 };
 
+#define WIRE_PLACES_AT 2048u
+struct wire_slot { /* of the filter, of lines with the same low bits */
+    /* By the thread: where the line begins that was referred to last; the same if it was written to since it came
+     * there, else 0. */
+    uint64_t touched, written;
+    uint32_t order; /* likewise: how the last lines differ from what was told (ORDER), WIRE_ORDER_AS_TOLD taken from it
+                       by exclusive or */
+    uint8_t taken;  /* by other threads: 1: what the filter may hold of this place has to be looked up again. Whoever
+                       sets it takes the last line out of `touched` and `written` behind that */
+} __attribute__((aligned(64)));
+
 struct wire_stream {
     /* By the thread. Addresses are those of gs base 0. */
     uint64_t put;             /* where the next entry goes */
@@ -291,21 +302,8 @@ struct wire_stream {
         stack_top; /* of the process's first thread: its stack is there up to this address at least; 0: not known */
     /* By the host. */
     uint64_t emptied __attribute__((aligned(64))); /* chunks that it has read; its low half is a futex */
-    /* By the thread: line numbers by their low bits, of the last line referred to; the same if it was written to
-     * since it came there. */
-    uint64_t touched[WIRE_FILTER_SLOTS] __attribute__((aligned(64)));
-    uint64_t written[WIRE_FILTER_SLOTS];
-    /* Likewise the last lines of each place, the last one first, with WIRE_NOT_HELD and WIRE_IS_WRITTEN; 0: none. The
-     * thread alone changes them. How their order differs from that which was told (ORDER), WIRE_ORDER_AS_TOLD taken
-     * from it by exclusive or. */
-    uint64_t last[WIRE_FILTER_SLOTS][WIRE_LAST_LINES];
-    uint32_t order[WIRE_FILTER_SLOTS];
-    /* By other threads: 1: what the filter may hold of this place has to be looked up again. Whoever sets it takes the
-     * last line out of `touched` and `written` behind that. */
-    uint8_t taken[WIRE_FILTER_SLOTS];
-    struct wire_before before[WIRE_BEFORE_SLOTS]; /* of string instructions that compare: rcx */
-    struct wire_before calls[WIRE_BEFORE_SLOTS];  /* of system calls: their numbers */
-    struct wire_open open[WIRE_OPEN_MAX];         /* watched functions that are under way, innermost last */
+    struct wire_open open[WIRE_OPEN_MAX] __attribute__((aligned(64))); /* watched functions that are under way,
+                                                                          innermost last */
     uint64_t open_count;
     uint64_t own;    /* the thread's bit of lines' words; 0: its filter holds nothing (WIRE_LINES_VADDR) */
     uint64_t told;   /* then: time stamp of the last reference to a line that was told; 0: none yet */
@@ -313,8 +311,20 @@ struct wire_stream {
     uint64_t copies; /* bytes of the stack that are copied where a path is not known; 0 of a child of a fork that nobody
                         follows, which no path is told */
     struct wire_chunk chunks[WIRE_CHUNKS];
+    /* The filter. What is asked in line of a line at page offset x lies at page offset x + WIRE_PLACES_AT, and so does
+     * `last`: a load waits for a store with the same page offset, and a program that goes on to store where it has
+     * just loaded, or the other way, would wait for itself at each reference. */
+    struct wire_slot places[WIRE_FILTER_SLOTS] __attribute__((aligned(WIRE_PLACES_AT)));
+    /* Where the last lines of each place begin, the last one first, with WIRE_NOT_HELD and WIRE_IS_WRITTEN; 0: none.
+     * The thread alone changes them. */
+    uint64_t last[WIRE_FILTER_SLOTS][WIRE_LAST_LINES];
+    struct wire_before before[WIRE_BEFORE_SLOTS]; /* of string instructions that compare: rcx */
+    struct wire_before calls[WIRE_BEFORE_SLOTS];  /* of system calls: their numbers */
 };
 _Static_assert(sizeof(struct wire_stream) <= WIRE_STREAM_HEAD, "the ring begins behind it");
+_Static_assert(WIRE_STREAM_VADDR % 4096 == 0 && __builtin_offsetof(struct wire_stream, places) == WIRE_PLACES_AT &&
+                   __builtin_offsetof(struct wire_stream, last) % 4096 == WIRE_PLACES_AT,
+               "a line's place has the line's page offset, half a page on");
 
 /* In the counter file's header. */
 struct wire_streams {

@@ -73,12 +73,23 @@ enum {
     LOAD_SIGNED_16 = 0x0fbf,
     STORE_NUMBER = 0xc7,
     COMPARE = 0x3b,
+    SUBTRACT = 0x2b,
+    XOR = 0x33,
     AND_FROM = 0x23,
     XADD = 0x0fc1,
     WITH_BYTE = 0x83
 };
-enum { ADD = 0, CMP = 7 };                                                               /* what WITH_BYTE does */
-enum { BELOW = 2, NOT_BELOW = 3, EQUAL = 4, NOT_EQUAL = 5, NOT_ABOVE = 14, ABOVE = 15 }; /* conditions */
+enum { ADD = 0, CMP = 7 }; /* what WITH_BYTE does */
+enum {                     /* conditions; above is with a sign, beyond without */
+       BELOW = 2,
+       NOT_BELOW = 3,
+       EQUAL = 4,
+       NOT_EQUAL = 5,
+       NOT_BEYOND = 6,
+       BEYOND = 7,
+       NOT_ABOVE = 14,
+       ABOVE = 15
+};
 
 static inline uint8_t *put_number(uint8_t *p, unsigned reg, uint64_t v)
 {

@@ -13,19 +13,22 @@
  *
  * With the filter only what changes something is told: an access to the line that was the last one with the same low
  * bits, and that was written to since if this one writes, changes nothing in a cache of at least so many sets that
- * keeps the order of use. The entry is made in the cold part:
+ * keeps the order of use. So it is if the access begins at most a line less its size behind where that one does, which
+ * is all that is asked in line. The entry is made in the cold part:
  *
- *     lea address,[operand]; test address,size-1; jne odd
- *     shr address,6; mov entry,address; and entry,63; cmp address,gs:[table+entry*8]; jne miss
+ *     lea address,[operand]; mov entry,address; and entry,63*64
+ *     sub address,gs:[table+entry]; cmp address,64-size; ja miss
  *
  * With samples a site that stands in a first copy asks whether one is taken; where flags are dead all of it but that
  * stands behind the function:
  *
  *     cmp gs:[left],0; jg site            site: as above; jmp back
  *
- * What is not a multiple of its size is looked at there too (odd): if it is to one line it is as any other.
+ * Of accesses near each other, by the same registers, all are asked at once, or the first byte and the last one, and
+ * only if that says no each of them, in the cold part (each).
  *
- * Where some sets are taken alone (rewrite_sets), that is asked first, and the filter only of what goes to these:
+ * Where some sets are taken alone (rewrite_sets), that is asked first, and the filter only of what goes to these. What
+ * is not a multiple of its size is looked at behind the function (odd): if it is to one line it is as any other.
  *
  *     lea address,[operand + lines]; test address,size-1; jne odd
  *     shr address,6; imul address,address,factor; test address,mask; je taken
@@ -39,7 +42,7 @@
  * No register is taken that the operand is made of. Segment fs: its base is the word that it points to, which the ABI
  * asks for; code that runs before that is so cannot use such operands. No memory of the program is touched.
  */
-#include "rewrite/instruments/reference_piece.h"
+#include "rewrite/instruments/reference_filter.h"
 
 /* ---- entries ---- */
 
@@ -105,48 +108,14 @@ static void put_full(struct code *c, uint64_t back)
     jump(c, back);
 }
 
-/* ---- the filter: two tables of lines by their low bits ---- */
-
-static struct operand in_table(size_t table, unsigned slot)
-{
-    return (struct operand){GS, X86_REG_NONE, (uint8_t)slot, 8, (int64_t)(WIRE_STREAM_VADDR + table)};
-}
-
-static const size_t touched = offsetof(struct wire_stream, touched), written = offsetof(struct wire_stream, written);
+/* ---- the filter ---- */
 
 /* The runtime keeps the last lines of each place. */
 static bool keeps_several(const struct code *c) { return c->w->opt->filter_lines > 1; }
 static bool is_runtimes(const struct code *c) { return keeps_several(c) || c->w->opt->filter_threads; }
 
-/* From a line's number to, in `entry`, its place in the tables. */
-static void put_slot(struct code *c)
-{
-    const struct rw_reference *r = c->r;
-    *c->p++ = (uint8_t)(0x48 | r->address >> 3 << 2 | r->entry >> 3); /* mov entry,address */
-    *c->p++ = STORE;
-    *c->p++ = (uint8_t)(0xc0 | (r->address & 7) << 3 | (r->entry & 7));
-    if (r->entry >> 3)
-        *c->p++ = 0x41;
-    *c->p++ = 0x83; /* and entry,63 */
-    *c->p++ = (uint8_t)(0xe0 | (r->entry & 7));
-    *c->p++ = WIRE_FILTER_SLOTS - 1;
-}
-
-/* The same from an address, which becomes its line's number. */
-static void put_line(struct code *c)
-{
-    put_shift(c, c->w->opt->filter_shift);
-    put_slot(c);
-}
-
-static void put_zero(struct code *c, size_t table)
-{
-    insn(c, STORE_NUMBER, 0, in_table(table, c->r->entry));
-    c->p = rw_put32(c->p, 0);
-}
-
-/* Among threads, and of several lines, the runtime says whether the filter may hold a line; `address` is its number, or
- * the address of several bytes or elements. So near below the stack pointer it is safe from signals. */
+/* Among threads, and of several lines, the runtime says whether the filter may hold a line; `address` is where it
+ * begins, or the address of several bytes or elements. So near below the stack pointer it is safe from signals. */
 enum { LINE_SLOT = 8, SAYS_SLOT = 9 };
 
 static struct operand below_stack(unsigned slot)
@@ -156,6 +125,7 @@ static struct operand below_stack(unsigned slot)
 
 static void put_note_line(struct code *c, unsigned k, enum rw_line how)
 {
+    put_begin(c);
     move_apart(c, -RED_ZONE);
     insn(c, STORE, c->r->address, below_stack(LINE_SLOT));
     call(c, rw_blob_line(c->w, how, site_of(c, k)->access.is_store));
@@ -178,55 +148,32 @@ static void put_note_several(struct code *c, unsigned k, uint64_t to)
     call(c, to);
 }
 
-/* The line `address` is the last one of its place now; what was written to the line before is no longer known, or kept
- * with it. */
+/* The line of the address is the last one of its place now; what was written to the line before is no longer known, or
+ * kept with it. */
 static void put_mark(struct code *c, unsigned k)
 {
-    unsigned address = c->r->address;
+    unsigned address = c->r->address, place = c->r->entry;
     if (is_runtimes(c)) {
         put_note_line(c, k, RW_LINE_TOLD);
         return;
     }
-    insn(c, STORE, address, in_table(touched, c->r->entry));
-    if (site_of(c, k)->access.is_store)
-        insn(c, STORE, address, in_table(written, c->r->entry));
-    else
-        put_zero(c, written);
+    put_place(c);
+    put_begin(c);
+    insn(c, STORE, address, in_place(touched, place));
+    if (site_of(c, k)->access.is_store) {
+        insn(c, STORE, address, in_place(written, place));
+    } else {
+        insn(c, STORE_NUMBER, 0, in_place(written, place));
+        c->p = rw_put32(c->p, 0);
+    }
 }
 
-/* It reaches into a second line wherever it is. */
-static bool is_long(const struct code *c, unsigned k) { return site_of(c, k)->access.bytes > line_bytes(c); }
-
-/* The bits of an address that must be 0, else the access may reach into a second line; 0: it cannot. The stack pointer
- * is a multiple of 8 by the ABI. */
-static uint8_t odd_bits(const struct code *c, unsigned k)
-{
-    const struct x86_access *a = &site_of(c, k)->access;
-    unsigned bits = 0, line = line_bytes(c);
-    while (bits + 1 < a->bytes)
-        bits = bits << 1 | 1;
-    bool is_known = rw_is_number(a) || (a->base == X86_RSP && a->index == X86_REG_NONE && bits < 8);
-    if (rw_is_number(a) && ((uint64_t)a->disp & (line - 1)) + a->bytes <= line)
-        return 0;
-    return is_known && !((uint64_t)a->disp & bits) ? 0 : (uint8_t)bits;
-}
-
-static void put_compare(struct code *c, unsigned k)
-{
-    const struct rw_reference *r = c->r;
-    put_slot(c);
-    insn(c, COMPARE, r->address, in_table(site_of(c, k)->access.is_store ? written : touched, r->entry));
-}
-
-static void put_check(struct code *c, unsigned k, const struct labels *l, uint64_t cold)
+/* Whether its set is taken. */
+static void put_check_set(struct code *c, unsigned k, const struct labels *l, uint64_t cold)
 {
     const struct rw_reference *r = c->r;
     uint8_t bits = odd_bits(c, k);
-    if (is_long(c, k)) {
-        jump(c, cold + l->odd[k]);
-        return;
-    }
-    int64_t distance = has_sets(c) ? sets_distance(c, k) : 0;
+    int64_t distance = sets_distance(c, k);
     put_address(c, k, distance);
     if (bits) { /* test address,bits */
         *c->p++ = (uint8_t)(0x40 | r->address >> 3);
@@ -235,23 +182,29 @@ static void put_check(struct code *c, unsigned k, const struct labels *l, uint64
         *c->p++ = bits;
         jump_if(c, NOT_EQUAL, cold + l->odd[k]);
     }
-    if (has_sets(c)) {
-        put_set(c, distance);
-        jump_if(c, EQUAL, cold + l->taken[k]);
-        return;
+    put_set(c, distance);
+    jump_if(c, EQUAL, cold + l->taken[k]);
+}
+
+static void put_check(struct code *c, unsigned k, const struct labels *l, uint64_t cold)
+{
+    if (is_long(c, k)) {
+        jump(c, cold + l->odd[k]);
+    } else if (has_sets(c)) {
+        put_check_set(c, k, l, cold);
+    } else {
+        put_address(c, k, 0);
+        put_compare(c, k);
+        jump_if(c, BEYOND, cold + l->miss[k]);
     }
-    put_shift(c, c->w->opt->filter_shift);
-    put_compare(c, k);
-    jump_if(c, NOT_EQUAL, cold + l->miss[k]);
 }
 
 /* Of an access to a set that is taken: to the last line? */
 static void put_taken(struct code *c, unsigned k, uint64_t back)
 {
     put_address(c, k, 0);
-    put_shift(c, c->w->opt->filter_shift);
     put_compare(c, k);
-    jump_if(c, EQUAL, back);
+    jump_if(c, NOT_BEYOND, back);
 }
 
 /* Jumps forwards within one piece. */
@@ -268,44 +221,61 @@ static uint8_t *put_forward_always(struct code *c)
 }
 static void land(const struct code *c, uint8_t *distance) { rw_put32(distance, (uint64_t)(c->p - (distance + 4))); }
 
-/* An access that is not aligned may be to two lines, and is told then, if not both are among the last ones. If it is to
- * one, and that is the last one, it goes back, else to where the distance that is returned will say. */
-static uint8_t *put_odd(struct code *c, unsigned k, uint64_t back)
+/* To where it reaches into a second line, of which `address` is the begin. */
+static uint8_t *put_is_two(struct code *c, unsigned k)
 {
     const struct rw_reference *r = c->r;
-    const struct x86_access *a = &site_of(c, k)->access;
-    uint8_t shift = c->w->opt->filter_shift;
-    int64_t distance = has_sets(c) ? sets_distance(c, k) : 0;
-    if (distance)
-        put_address(c, k, 0);
-    insn(c, LEA, r->entry, (struct operand){0, r->address, X86_REG_NONE, 1, a->bytes - 1});
-    put_shift_of(c, r->entry, shift);
-    put_shift_of(c, r->address, shift);
-    *c->p++ = (uint8_t)(0x48 | r->entry >> 3 << 2 | r->address >> 3); /* cmp entry,address */
-    *c->p++ = COMPARE;
-    *c->p++ = (uint8_t)(0xc0 | (r->entry & 7) << 3 | (r->address & 7));
-    uint8_t *has_two = put_forward(c, NOT_EQUAL), *is_one;
-    if (has_sets(c)) {
-        put_address(c, k, distance);
-        put_set(c, distance);
-        jump_if(c, NOT_EQUAL, back);
-        put_address(c, k, 0);
-        put_shift(c, shift);
-    }
-    put_compare(c, k);
-    jump_if(c, EQUAL, back);
-    is_one = put_forward_always(c);
-    land(c, has_two);
+    uint8_t entry = r->entry, address = r->address;
+    insn(c, LEA, entry, (struct operand){0, address, X86_REG_NONE, 1, site_of(c, k)->access.bytes - 1});
+    *c->p++ = (uint8_t)(0x48 | entry >> 3 << 2 | address >> 3); /* xor entry,address */
+    *c->p++ = XOR;
+    *c->p++ = (uint8_t)(0xc0 | (entry & 7) << 3 | (address & 7));
+    *c->p++ = (uint8_t)(0x48 | entry >> 3); /* test entry,-line */
+    *c->p++ = 0xf7;
+    *c->p++ = (uint8_t)(0xc0 | (entry & 7));
+    c->p = rw_put32(c->p, -line_bytes(c));
+    return put_forward(c, NOT_EQUAL);
+}
+
+/* What reaches into a second line is told, if not both are among the last ones. */
+static void put_note_two(struct code *c, unsigned k, uint64_t back)
+{
     if (keeps_several(c)) {
         put_note_line(c, k, RW_LINE_BOTH);
         jump_if(c, EQUAL, back);
-        return is_one;
+        return;
     }
-    put_slot(c);
     put_mark(c, k);
-    put_address(c, k, a->bytes - 1u);
-    put_line(c);
+    put_address(c, k, site_of(c, k)->access.bytes - 1u);
     put_mark(c, k);
+}
+
+static void put_note_one(struct code *c, unsigned k, uint64_t back)
+{
+    if (keeps_several(c)) {
+        put_note_line(c, k, RW_LINE_MAY_PASS);
+        jump_if(c, EQUAL, back);
+    } else {
+        put_mark(c, k);
+    }
+}
+
+/* With sets: an access that is not aligned may be to two lines, and is told then. If it is to one, and that is the last
+ * one or its set is not taken, it goes back, else to where the distance that is returned will say. */
+static uint8_t *put_odd(struct code *c, unsigned k, uint64_t back)
+{
+    int64_t distance = sets_distance(c, k);
+    if (distance)
+        put_address(c, k, 0);
+    uint8_t *has_two = put_is_two(c, k), *is_one;
+    if (distance)
+        put_address(c, k, distance);
+    put_set(c, distance);
+    jump_if(c, NOT_EQUAL, back);
+    put_taken(c, k, back);
+    is_one = put_forward_always(c);
+    land(c, has_two);
+    put_note_two(c, k, back);
     return is_one;
 }
 
@@ -348,7 +318,7 @@ static void put_hot(struct code *c, struct labels *l, uint64_t cold)
             put_check(c, k, l, cold);
             l->back[k] = offset(c);
         } else {
-            put_one_test(c, least, cold + l->each[k]);
+            has_sets(c) ? put_one_test(c, least, cold + l->each[k]) : put_near(c, cold + l->each[k]);
             l->behind[k] = offset(c);
         }
     }
@@ -388,38 +358,50 @@ static void land_if(const struct code *c, uint8_t *distance)
         land(c, distance);
 }
 
+/* Where its set was asked first: to where it is known that it changes something. */
+static uint8_t *put_filter_sets(struct code *c, unsigned k, struct labels *l, uint64_t back)
+{
+    bool has_odd = odd_bits(c, k);
+    uint8_t *is_taken, *is_told = NULL;
+    l->taken[k] = offset(c);
+    begin_late(c);
+    put_taken(c, k, back);
+    is_taken = put_forward_always(c);
+    if (has_odd) {
+        leave_late(c);
+        l->odd[k] = offset(c);
+        begin_late(c);
+        uint8_t *is_one = put_odd(c, k, back);
+        is_told = put_forward_always(c);
+        land(c, is_one);
+    }
+    land(c, is_taken);
+    put_address(c, k, 0);
+    put_note_one(c, k, back);
+    return is_told;
+}
+
 /* The filter's part: from where it comes to `odd`, `taken` and `miss` on to the entry. */
 static void put_filter(struct code *c, unsigned k, struct labels *l, uint64_t back)
 {
-    uint8_t *is_one = NULL, *is_taken = NULL, *is_odd = NULL;
-    bool has_odd = is_long(c, k) || odd_bits(c, k);
-    l->taken[k] = offset(c);
-    if (has_sets(c)) {
-        begin_late(c);
-        put_taken(c, k, back);
-        is_taken = put_forward_always(c);
-        if (has_odd)
-            leave_late(c);
-    }
-    l->odd[k] = offset(c);
+    uint8_t *is_told = NULL, *has_two = NULL;
     if (is_long(c, k)) {
+        l->odd[k] = offset(c);
         put_long(c, k);
-        is_odd = put_forward_always(c);
-    } else if (has_odd) {
-        begin_late(c);
-        is_one = put_odd(c, k, back);
-        is_odd = put_forward_always(c);
-    }
-    land_if(c, is_one);
-    land_if(c, is_taken);
-    l->miss[k] = offset(c);
-    if (keeps_several(c)) {
-        put_note_line(c, k, RW_LINE_MAY_PASS);
-        jump_if(c, EQUAL, back);
+    } else if (has_sets(c)) {
+        is_told = put_filter_sets(c, k, l, back);
     } else {
-        put_mark(c, k);
+        l->miss[k] = offset(c);
+        put_address(c, k, 0);
+        has_two = odd_bits(c, k) ? put_is_two(c, k) : NULL;
+        put_note_one(c, k, back);
     }
-    land_if(c, is_odd);
+    if (has_two) {
+        is_told = put_forward_always(c);
+        land(c, has_two);
+        put_note_two(c, k, back);
+    }
+    land_if(c, is_told);
 }
 
 /* What makes an entry of an access, from where its check comes to. */

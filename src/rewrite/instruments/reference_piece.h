@@ -63,8 +63,9 @@ struct code {
 };
 
 struct labels { /* where one piece goes on in the other, from its begin */
-    unsigned taken[ACCESSES_MAX], odd[ACCESSES_MAX],
-        miss[ACCESSES_MAX];        /* cold: of an access to a set that is taken, not aligned, not to the last line */
+    unsigned taken[ACCESSES_MAX],
+        odd[ACCESSES_MAX];         /* cold: of an access to a set that is taken, not aligned or longer than a line */
+    unsigned miss[ACCESSES_MAX];   /* cold: of one that is not to the last line alone */
     unsigned full;                 /* cold: the chunk is full */
     unsigned done[ACCESSES_MAX];   /* cold: the late register comes back */
     unsigned back[ACCESSES_MAX];   /* hot; of those of one test cold */
@@ -189,15 +190,14 @@ static inline void put_address(struct code *c, unsigned k, int64_t plus)
     }
 }
 
-static inline void put_shift_of(struct code *c, uint8_t reg, uint8_t by)
+static inline void put_shift(struct code *c, uint8_t by)
 {
-    *c->p++ = (uint8_t)(0x48 | reg >> 3); /* shr reg,by */
+    uint8_t reg = c->r->address;
+    *c->p++ = (uint8_t)(0x48 | reg >> 3); /* shr address,by */
     *c->p++ = 0xc1;
     *c->p++ = (uint8_t)(0xe8 | (reg & 7));
     *c->p++ = by;
 }
-
-static inline void put_shift(struct code *c, uint8_t by) { put_shift_of(c, c->r->address, by); }
 
 /* ---- sets ---- */
 
@@ -269,6 +269,8 @@ static inline unsigned one_test(const struct code *c, unsigned k, unsigned *leas
     int64_t begin = first->disp, end = first->disp + first->bytes;
     unsigned n = 0;
     *least = k;
+    if (c->r->is_near)
+        return c->r->count;
     if (!has_sets(c) || rw_is_number(first) || first->segment != X86_SEGMENT_NONE)
         return 1;
     for (; k + n < c->r->count; n++) {

@@ -35,7 +35,7 @@ static bool has_name(const struct x86_insn *in, const char *begins)
 static bool is_computable(const struct x86_access *a)
 {
     bool has_registers = a->base != X86_REG_NONE || a->index != X86_REG_NONE || a->segment != X86_SEGMENT_NONE;
-    bool is_far = has_registers && (a->disp < INT32_MIN || a->disp > INT32_MAX - 4096);
+    bool is_far = has_registers && (a->disp < INT32_MIN + 4096 || a->disp > INT32_MAX - 4096);
     return !is_far && a->segment != X86_SEGMENT_GS && !(a->segment == X86_SEGMENT_FS && a->base == X86_RSP);
 }
 
@@ -60,14 +60,16 @@ static uint8_t flags_of(const struct x86_detail *d, const struct x86_access *a)
                      (d->insn.props & X86_PROP_REP ? REWRITE_SITE_RANGE : 0));
 }
 
-/* What is read comes before what is written. */
-static void add_sites(struct range *out, const struct x86_detail *d, bool stores)
+/* What is read comes before what is written. `pushed`: bytes by which the stack pointer was moved since the site. */
+static void add_sites(struct range *out, const struct x86_detail *d, bool stores, int64_t pushed)
 {
     for (int k = 0; k < d->access_count; k++) {
-        const struct x86_access *a = &d->access[k];
-        bool is_only_store = a->is_store && !a->is_load;
+        struct x86_access a = d->access[k];
+        bool is_only_store = a.is_store && !a.is_load;
+        uint8_t flags = flags_of(d, &a);
+        a.disp -= a.base == X86_RSP ? pushed : 0;
         if (is_only_store == stores)
-            VEC_PUSH(&out->sites, ((struct rw_site){d->insn.addr, *a, flags_of(d, a)}));
+            VEC_PUSH(&out->sites, ((struct rw_site){d->insn.addr, a, flags}));
     }
 }
 
@@ -144,16 +146,21 @@ static void choose(struct rw_reference *r, struct cfg_live live, uint16_t used, 
 
 /* ---- what is asked together ----
  *
- * Where some sets are taken, accesses that follow each other in a block, whose addresses are known in front of the
- * first of them, have one site there: registers and flags are saved once, and one test does for those that are near
- * each other (reference_code.c). Nothing else that is told lies between them, so the order is that of the program; what
- * a handler of a signal tells that comes in between follows them, and where one of them faults the others are told too.
+ * Accesses that follow each other in a block, whose addresses are known in front of the first of them, may have one
+ * site there: registers and flags are saved once, and one test does for those that are near each other
+ * (reference_code.c). Where some sets are taken that is any of them; else those by the same registers within the length
+ * of a line, pushes and pops among them. Nothing else that is told lies between them, so the order is that of the
+ * program; what a handler of a signal tells that comes in between follows them, and where one of them faults the others
+ * are told too.
  */
 
 struct run {                   /* the last reference, as far as others may join it */
     bool is_open, is_absolute; /* is_absolute: one of its addresses is a number */
     uint16_t used;             /* registers of its addresses */
-    uint16_t written;          /* since it began */
+    uint16_t written;          /* since it began, but for what is pushed and popped */
+    int64_t pushed;            /* likewise: bytes */
+    struct x86_access near;    /* its first, of several by the same registers */
+    int64_t begin, end;        /* all of them, by `near` */
     struct cfg_live live;
 };
 
@@ -173,23 +180,53 @@ static bool is_absolute(const struct x86_detail *d)
     return any;
 }
 
+static bool has_near(const struct x86_access *a) { return !rw_is_number(a) && a->segment == X86_SEGMENT_NONE; }
+
 static struct run begin_run(const struct x86_detail *d, struct cfg_live live)
 {
-    return (struct run){.is_open = true, .is_absolute = is_absolute(d), .used = address_registers(d), .live = live};
+    const struct x86_access *a = &d->access[0];
+    return (struct run){.is_open = true,
+                        .is_absolute = is_absolute(d),
+                        .used = address_registers(d),
+                        .near = d->access_count == 1 ? *a : (struct x86_access){.base = X86_REG_NONE},
+                        .begin = a->disp,
+                        .end = a->disp + a->bytes,
+                        .live = live};
+}
+
+/* Without sets: whether the access goes with the `count` before it. Of two both must seldom need a test of their own;
+ * for more, two tests, of the first byte and of the last, are less than each its own. */
+static bool goes_near(struct run *run, const struct x86_detail *d, unsigned count, const struct rewrite_options *opt)
+{
+    const struct x86_access *a = &d->access[0], *b = &run->near;
+    int64_t disp = a->disp - (a->base == X86_RSP ? run->pushed : 0), line = 1 << opt->filter_shift;
+    int64_t begin = disp < run->begin ? disp : run->begin;
+    int64_t end = disp + a->bytes > run->end ? disp + a->bytes : run->end;
+    bool is_same = a->base == b->base && a->index == b->index && a->scale == b->scale;
+    if (d->access_count != 1 || !has_near(a) || !has_near(b) || !is_same)
+        return false;
+    if (end - begin > (count == 1 ? line / 8 * 3 : line))
+        return false;
+    run->begin = begin;
+    run->end = end;
+    return true;
 }
 
 static bool join(struct range *out, struct run *run, const struct rw_reference *r, const struct x86_detail *d,
                  const struct rewrite_options *opt)
 {
     uint16_t used = address_registers(d);
-    if (!run->is_open || !opt->sets.mask || opt->samples)
+    if (!run->is_open || opt->samples)
         return false;
     struct rw_reference *last = &out->references.data[out->references.len - 1], both = *last;
     bool is_mixed = run->is_absolute ? is_rip(d) : last->is_rip && is_absolute(d);
     if (last->count + r->count > RW_REFERENCE_ACCESSES_MAX || is_mixed || run->written & used)
         return false;
+    if (!opt->sets.mask && !goes_near(run, d, last->count, opt))
+        return false;
     both.count += r->count;
     both.is_rip |= r->is_rip;
+    both.is_near = !opt->sets.mask;
     choose(&both, run->live, run->used | used, opt);
     if (cost(&both) > cost(last) + cost(r))
         return false;
@@ -199,10 +236,22 @@ static bool join(struct range *out, struct run *run, const struct rw_reference *
     return true;
 }
 
+/* Bytes that an instruction pushes, below 0 if it pops them; 0: it does something else to the stack pointer, or
+ * nothing.
+ */
+static int64_t pushes(const struct x86_insn *in)
+{
+    uint16_t others = in->gpr_written & (uint16_t)~bit_of(X86_RSP);
+    bool is_pop = in->op == X86_OP_POP && others; /* not of the stack pointer */
+    return in->op_bytes != 8 ? 0 : in->op == X86_OP_PUSH ? 8 : is_pop ? -8 : 0;
+}
+
 /* It has been looked at. */
 static void go_on(struct run *run, const struct x86_insn *in)
 {
-    run->written |= in->gpr_written;
+    int64_t bytes = pushes(in);
+    run->pushed += bytes;
+    run->written |= bytes ? in->gpr_written & (uint16_t)~bit_of(X86_RSP) : in->gpr_written;
     run->is_open &= in->kind == X86_PLAIN && in->op != X86_OP_MODE && !(in->props & (X86_PROP_LOCK | X86_PROP_NOP));
 }
 
@@ -242,8 +291,8 @@ static void add_instruction(struct range *out, struct run *run, const struct cfg
         *run = begin_run(&d, live);
         run->is_open = !is_alone;
     }
-    add_sites(out, &d, false);
-    add_sites(out, &d, true);
+    add_sites(out, &d, false, run->pushed);
+    add_sites(out, &d, true, run->pushed);
 }
 
 /* References of the block that are told one by one, or as one range; as the join counts them (prof/spied). */
@@ -484,7 +533,8 @@ static void forget(struct rw *w)
 static uint32_t runtime(const struct rw *w)
 {
     return RW_RUNTIME_STREAM | (w->opt->filter_threads ? RW_RUNTIME_LINES : 0) |
-           (uint32_t)w->opt->filter_lines << RW_RUNTIME_LAST_SHIFT;
+           (uint32_t)w->opt->filter_lines << RW_RUNTIME_LAST_SHIFT |
+           (uint32_t)w->opt->filter_shift << RW_RUNTIME_SHIFT_SHIFT;
 }
 
 const struct rw_instrument rw_reference_sites = {

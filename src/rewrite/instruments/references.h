@@ -48,6 +48,7 @@ struct rw_reference {        /* an instruction whose accesses are told, and thos
     bool is_rip;             /* its first access is relative to its own address */
     bool is_behind;          /* what it reaches is known when it is done */
     bool is_second;          /* it stands in its block's second copy only, and does not ask */
+    bool is_near;            /* several accesses by the same registers, within the length of a line */
     uint8_t call; /* its operands do not say where it reaches, the runtime does: how its fragment is; else 0 */
 };
 struct rw_watch_point { /* in front of an instruction */
