@@ -177,10 +177,22 @@ static void check_step(const struct place *from, const struct place *to)
     }
 }
 
+enum { CPUID = 0xa20f, CPUID_BYTES = 2 };
+
+/* What was executed last. Hypervisors execute cpuid for their guests, and some lose the trap behind it: the next
+ * instruction is executed too then. */
+static struct place executed_last(pid_t pid, const struct place *last, uint64_t pc, const struct place *now)
+{
+    long word = ptrace(PTRACE_PEEKTEXT, pid, (void *)(uintptr_t)pc, NULL);
+    bool is_lost = (word & 0xffff) == CPUID && last->m && (now->m != last->m || now->addr != last->addr + CPUID_BYTES);
+    return is_lost ? place_of(pid, pc + CPUID_BYTES) : *last;
+}
+
 static int follow(pid_t pid, uint64_t max, uint64_t skip)
 {
     struct place last = {.func = ID_NONE, .insn = ID_NONE, .block = ID_NONE};
     bool have_last = false;
+    uint64_t pc = 0; /* of the last one */
     int status, sig = 0;
     while (waitpid(pid, &status, 0) == pid && WIFSTOPPED(status)) {
         struct user_regs_struct regs;
@@ -190,8 +202,9 @@ static int follow(pid_t pid, uint64_t max, uint64_t skip)
         if (steps++ >= skip) {
             struct place now = place_of(pid, regs.rip);
             if (have_last && !sig)
-                check_step(&last, &now);
+                last = executed_last(pid, &last, pc, &now), check_step(&last, &now);
             last = now;
+            pc = regs.rip;
             have_last = !sig; /* a signal goes anywhere */
         }
         if (steps > max) {
