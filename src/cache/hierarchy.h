@@ -93,7 +93,7 @@ void hierarchy_write_back(struct cache *c, int at, uint64_t address, unsigned th
 
 void hierarchy_empty(struct cache *c); /* for a window, as if nothing had been; what was counted stays */
 
-/* ---- bare.c ---- */
+/* ---- plain/bare.c ---- */
 
 bool bare_takes(const struct cache *c); /* levels of data that are asked for nothing but misses */
 /* Of one thread: a reference to one line that the nearest of them lacks. */
