@@ -17,12 +17,14 @@ bool bare_takes(const struct cache *c)
     return true;
 }
 
+static inline unsigned is(lines_entry e, lines_entry key) { return lines_is(e, key); }
+
 /* As lines_way; of several at once it is not foreseen which. */
 static inline uint32_t way_of(const lines_entry *set, uint32_t ways, lines_entry key)
 {
     uint32_t w = 0;
     for (; w + GROUP <= ways; w += GROUP)
-        if (lines_is(set[w], key) | lines_is(set[w + 1], key) | lines_is(set[w + 2], key) | lines_is(set[w + 3], key))
+        if (is(set[w], key) | is(set[w + 1], key) | is(set[w + 2], key) | is(set[w + 3], key))
             break;
     while (w < ways && !lines_is(set[w], key))
         w++;

@@ -233,7 +233,7 @@ static uint8_t *put_is_two(struct code *c, unsigned k)
     *c->p++ = (uint8_t)(0x48 | entry >> 3); /* test entry,-line */
     *c->p++ = 0xf7;
     *c->p++ = (uint8_t)(0xc0 | (entry & 7));
-    c->p = rw_put32(c->p, -line_bytes(c));
+    c->p = rw_put32(c->p, ~(uint64_t)(line_bytes(c) - 1));
     return put_forward(c, NOT_EQUAL);
 }
 
