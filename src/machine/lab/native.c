@@ -338,6 +338,8 @@ const char *native_cpu_name(void)
         __get_cpuid(0x80000002u + i, &r[4 * i], &r[4 * i + 1], &r[4 * i + 2], &r[4 * i + 3]);
     const char *brand = (const char *)r;
     snprintf(text, sizeof text, "%s", brand + strspn(brand, " "));
+    for (size_t n = strlen(text); n && text[n - 1] == ' '; n--)
+        text[n - 1] = 0;
     return text;
 }
 
