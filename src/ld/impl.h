@@ -49,7 +49,12 @@ void ld_copies_close(struct ld_copies *c); /* the files, too */
 const char *ld_copies_put(const struct ld_copies *c, size_t number, const char *path, const struct strbuf *bytes);
 void ld_tally_leave(struct ld_tally *t, const char *name, const char *why); /* a line of `left` */
 
-/* ---- whole.c ---- */
+/* ---- whole.c: sections of linked files that are not loaded ---- */
+
+/* A linked file; NULL, and not a word, if it cannot be read. */
+struct image *ld_open_quietly(const char *path);
+/* Its section of that name, if the file has all of it; else NULL. */
+const struct image_section *ld_section_of(const struct image *img, const char *name);
 
 /* The bytes of an object whose section of that name is empty: it is `with` from now on. */
 void ld_object_fill(struct strbuf *object, const char *section, const struct strbuf *with);

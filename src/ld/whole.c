@@ -25,20 +25,33 @@ void ld_object_fill(struct strbuf *object, const char *section, const struct str
     str_put(object, with->data, with->len);
 }
 
-size_t ld_whole_read(const char *path, struct arena *a, const char ***lines)
+struct image *ld_open_quietly(const char *path)
 {
-    struct image *img;
+    struct image *img = NULL;
     struct strbuf why = {0};
     diag_hold(&why);
     bool is = image_open_copy(path, &img) == 0;
     diag_hold(NULL);
     str_free(&why);
+    return is ? img : NULL;
+}
+
+const struct image_section *ld_section_of(const struct image *img, const char *name)
+{
+    const struct image_section *s = image_section_named(img, name);
+    bool is_whole = s && s->type != SHT_NOBITS && s->offset <= img->len_bytes && s->size <= img->len_bytes - s->offset;
+    return is_whole ? s : NULL;
+}
+
+size_t ld_whole_read(const char *path, struct arena *a, const char ***lines)
+{
+    struct image *img = ld_open_quietly(path);
     *lines = NULL;
-    if (!is)
+    if (!img)
         return 0;
-    const struct image_section *s = image_section_named(img, LD_WHOLE_SECTION);
+    const struct image_section *s = ld_section_of(img, LD_WHOLE_SECTION);
     size_t count = 0;
-    if (s && s->type != SHT_NOBITS && s->offset <= img->len_bytes && s->size <= img->len_bytes - s->offset) {
+    if (s) {
         char *text = arena_strndup(a, (const char *)img->bytes + s->offset, s->size), *save = NULL;
         for (const char *p = text; *p; p++)
             count += *p == '\n';

@@ -5,6 +5,7 @@
  *   mtoolprm <TAB> 1 <TAB> root <TAB> whether counted <TAB> why nothing
  *   name address bytes register-or-- loads stores loads, stores estimated loads, stores measured why
  */
+#include "ld/impl.h"
 #include "ld/promote/promote.h"
 
 #include <elf.h>
@@ -73,22 +74,14 @@ static bool take_all(struct ld_promotion *p, const uint8_t *bytes, size_t len)
 
 static const struct image_section *record_in(const struct image *img)
 {
-    const struct image_section *s = image_section_named(img, PROMOTE_RECORD);
-    bool is_whole = s && s->type != SHT_NOBITS && s->offset <= img->len_bytes && s->size <= img->len_bytes - s->offset;
-    return is_whole && s->size ? s : NULL;
+    const struct image_section *s = ld_section_of(img, PROMOTE_RECORD);
+    return s && s->size ? s : NULL;
 }
 
 bool ld_promotion_is_in(const char *path)
 {
-    struct image *img;
-    struct strbuf why = {0};
-    diag_hold(&why);
-    bool is = image_open_copy(path, &img) == 0;
-    diag_hold(NULL);
-    str_free(&why);
-    if (!is)
-        return false;
-    is = record_in(img) != NULL;
+    struct image *img = ld_open_quietly(path);
+    bool is = img && record_in(img);
     image_close(img);
     return is;
 }
