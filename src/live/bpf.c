@@ -5,9 +5,11 @@
 #include <bpf/btf.h>
 #include <bpf/libbpf.h>
 #include <errno.h>
+#include <linux/membarrier.h>
 #include <stdlib.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/sysmacros.h>
 #include <unistd.h>
 
@@ -343,11 +345,16 @@ static void read_tasks(struct live_bpf *b, struct live_sums *out)
     }
 }
 
+/* Programs that found themselves on have ended when this returns: it waits for what RCU protects. Where the kernel
+ * cannot (nohz_full), nothing is waited for. */
+static void wait_for_programs(void) { syscall(SYS_membarrier, MEMBARRIER_CMD_GLOBAL, 0, 0); }
+
 void live_bpf_stop(struct live_bpf *b, struct live_sums *out)
 {
     int cpus = libbpf_num_possible_cpus();
     b->state->is_on = 0;
     uint64_t now = time_now_ns(); /* behind the last event */
+    wait_for_programs();          /* a thread that ends just now is in the ring, or in the map, and not in both */
     ring_buffer__consume(b->ring);
     if (cpus > 0) {
         read_calls(b, out, cpus);
@@ -369,6 +376,7 @@ void live_bpf_stop(struct live_bpf *b, struct live_sums *out)
         out->idle_ns += clock_passed(b->state->idle_since_ns, now);
     out->begun_ns = b->state->begun_ns;
     out->ended_ns = now;
+    live_sums_unfinished(out);
 }
 
 void live_bpf_close(struct live_bpf *b)

@@ -50,6 +50,9 @@ struct live_sums {
     uint64_t begun_ns, ended_ns; /* 0: it never began */
 };
 void live_sums_fini(struct live_sums *s);
+/* Last: calls that have not returned count as far as they came, those that never do (exit_group) and those that a
+ * thread is in at `ended_ns`. */
+void live_sums_unfinished(struct live_sums *s);
 /* One more, unless the program has as many as it may have. */
 void live_sums_trace(struct live_sums *s, const struct live_program *p, const struct live_entry *e);
 /* What mtool's own system calls cost with and without events, by which calls are corrected; all in ns a call. */

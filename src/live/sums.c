@@ -6,6 +6,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "live/clock.h"
 #include "live/impl.h"
 
 enum { BATCH = 100 };
@@ -23,6 +24,25 @@ void live_sums_trace(struct live_sums *s, const struct live_program *p, const st
         VEC_PUSH(&s->entries, *e);
     else
         s->entries_lost++;
+}
+
+/* Nothing waits in exit, so there what has no processor is gone. */
+static uint64_t still_waits_ns(const struct live_task *t, uint32_t call, uint64_t now)
+{
+    return t->off_ns && call != SYS_exit && call != SYS_exit_group ? clock_passed(t->off_ns, now) : 0;
+}
+
+void live_sums_unfinished(struct live_sums *s)
+{
+    for (size_t i = 0; i < s->tasks.len; i++) {
+        struct live_task *t = &s->tasks.data[i];
+        if (t->context != LIVE_CALL || !t->call)
+            continue;
+        uint32_t call = t->call - 1u;
+        struct live_call_sum one = {1, 0, t->this_call_ns, t->this_off_ns + still_waits_ns(t, call, s->ended_ns)};
+        clock_add_call(&s->table, call, &one);
+        t->calls++;
+    }
 }
 
 uint32_t live_cost_call(void) { return SYS_getppid; }

@@ -514,6 +514,7 @@ void live_trace_stop(struct live_trace *t, struct live_sums *out)
     *out = t->sums;
     memset(&t->sums.tasks, 0, sizeof t->sums.tasks); /* they are out's now */
     memset(&t->sums.entries, 0, sizeof t->sums.entries);
+    live_sums_unfinished(out);
 }
 
 static struct live_call_sum read_cost(void *ctx)

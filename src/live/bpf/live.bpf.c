@@ -573,10 +573,9 @@ SEC("tp_btf/sched_process_free") int freed(__u64 *ctx)
     struct task_struct *p = (void *)ctx[0];
     __u32 key = p->pid;
     struct live_task *t = bpf_map_lookup_elem(&tasks, &key);
-    if (!t || t->address != (__u64)p)
+    if (!t || t->address != (__u64)p || is_off()) /* off: the host reads what stands there, the dead too */
         return 0;
-    if (!is_off())
-        hand_over(t);
+    hand_over(t);
     bpf_map_delete_elem(&tasks, &key);
     return 0;
 }
