@@ -54,35 +54,39 @@ __attribute__((noinline)) static long walk(void)
     return own[0] + walk_library();
 }
 
-static pthread_barrier_t half;
+enum { THREADS = 3, STRETCHES = 2 };
+static pthread_barrier_t stretch_ends;
 
-/* Half of it when all have done the other half, so that each comes back to what others have written. */
-static void count(volatile long *at)
+/* One after the other, and again, so that each comes back to what the others have written. */
+static void count(volatile long *at, int self)
 {
-    for (int i = 0; i < 100000; i++)
-        ++*at;
-    pthread_barrier_wait(&half);
-    for (int i = 0; i < 100000; i++)
-        ++*at;
+    for (int turn = 0; turn < STRETCHES * THREADS; turn++) {
+        for (int i = 0; turn % THREADS == self && i < 100000; i++)
+            ++*at;
+        pthread_barrier_wait(&stretch_ends);
+    }
 }
 
-static void *other(void *of)
+static volatile long *shared;
+
+static void *other(void *self)
 {
-    count((volatile long *)of + 1);
+    count(shared + 1, (int)(long)self);
     return (void *)walk();
 }
 
 int main(void)
 {
-    pthread_t threads[2];
+    pthread_t threads[THREADS - 1];
     long sum = walk();
     void *got = NULL;
-    pthread_barrier_init(&half, NULL, 3);
-    for (int i = 0; i < 2; i++)
-        if (pthread_create(&threads[i], NULL, other, turns))
+    shared = turns;
+    pthread_barrier_init(&stretch_ends, NULL, THREADS);
+    for (long i = 0; i < THREADS - 1; i++)
+        if (pthread_create(&threads[i], NULL, other, (void *)(i + 1)))
             return 1;
-    count(turns);
-    for (int i = 0; i < 2; i++) {
+    count(turns, 0);
+    for (int i = 0; i < THREADS - 1; i++) {
         pthread_join(threads[i], &got);
         sum += (long)got;
     }
