@@ -4,18 +4,29 @@
  * those that write code at run time place them by hand. */
 #include "x86/impl.h"
 
+#include <pthread.h>
+#include <stdlib.h>
+
+/* All mnemonics by their names. */
+static ZydisMnemonic by_name[ZYDIS_MNEMONIC_MAX_VALUE];
+static pthread_once_t by_name_is_sorted = PTHREAD_ONCE_INIT;
+
+static const char *name_of(const void *mnemonic) { return ZydisMnemonicGetString(*(const ZydisMnemonic *)mnemonic); }
+static int compare_names(const void *a, const void *b) { return strcmp(name_of(a), name_of(b)); }
+static int compare_name(const void *name, const void *mnemonic) { return strcmp(name, name_of(mnemonic)); }
+
+static void sort_by_name(void)
+{
+    for (int m = 1; m <= ZYDIS_MNEMONIC_MAX_VALUE; m++)
+        by_name[m - 1] = (ZydisMnemonic)m;
+    qsort(by_name, ARRAY_LEN(by_name), sizeof *by_name, compare_names);
+}
+
 static ZydisMnemonic mnemonic_of(const char *name)
 {
-    static char last_name[32];
-    static ZydisMnemonic last;
-    if (strcmp(name, last_name) == 0)
-        return last;
-    snprintf(last_name, sizeof last_name, "%.31s", name);
-    last = ZYDIS_MNEMONIC_INVALID;
-    for (int m = 1; m <= ZYDIS_MNEMONIC_MAX_VALUE; m++)
-        if (strcmp(ZydisMnemonicGetString((ZydisMnemonic)m), name) == 0)
-            last = (ZydisMnemonic)m;
-    return last;
+    pthread_once(&by_name_is_sorted, sort_by_name);
+    const ZydisMnemonic *m = bsearch(name, by_name, ARRAY_LEN(by_name), sizeof *by_name, compare_name);
+    return m ? *m : ZYDIS_MNEMONIC_INVALID;
 }
 
 static const char *with_condition(const char *name)
