@@ -98,10 +98,15 @@ static void set_arcs(struct arc *arcs)
     __asm__ volatile("movq mtool_tool_top@gottpoff(%%rip),%0\n\tmovq %1,%%fs:8(%0)" : "=&r"(at) : "r"(arcs) : "memory");
 }
 
-static uint64_t now(void)
+static void wait(void)
 {
     if (waits)
         __asm__ volatile("lfence" ::: "memory");
+}
+
+static uint64_t now(void)
+{
+    wait();
     return __builtin_ia32_rdtsc();
 }
 
@@ -231,6 +236,7 @@ static void push(struct frame *top, uint64_t place, struct sums *sums)
     top->start = now();
     __atomic_signal_fence(__ATOMIC_SEQ_CST);
     top->inner = 0;
+    wait();
 }
 
 __attribute__((used, visibility("hidden"))) void slow_enter(uint64_t *place, uint64_t site) __asm__("mtool_tool_enter");
@@ -299,7 +305,8 @@ void landed(uint64_t *place, uint64_t site)
 /* ---- begin and end ---- */
 
 enum { MONOTONIC = 1, TURNS = 2000, TIMES = 5 };
-static uint64_t began_ticks, began_ns, taken; /* taken: what a pair of looks at the clock takes */
+static uint64_t began_ticks, began_ns;
+static uint64_t taken, taken_most; /* what a pair of looks at the clock takes; and, more than that, if none is lost */
 
 static uint64_t wall_ns(void)
 {
@@ -332,7 +339,26 @@ __asm__(".text\n"
         ".size mtool_tool_probe_in_line,.-mtool_tool_probe_in_line\n"
         ".type mtool_tool_plain,@function\n"
         "mtool_tool_plain: ret\n"
-        ".size mtool_tool_plain,.-mtool_tool_plain\n");
+        ".size mtool_tool_plain,.-mtool_tool_plain\n"
+        /* The same around what waits for itself from call to call, so that nothing of it can go on beside others. */
+        ".macro chain\n"
+        ".rept 12\n"
+        "imulq %rdx,%rdx\n"
+        ".endr\n"
+        ".endm\n"
+        ".type mtool_tool_probe_chain,@function\n"
+        "mtool_tool_probe_chain: call mtool_enter\n"
+        "chain\n"
+        "call mtool_leave\n"
+        "ret\n"
+        ".size mtool_tool_probe_chain,.-mtool_tool_probe_chain\n"
+        ".type mtool_tool_chain,@function\n"
+        "mtool_tool_chain: chain\n"
+        "ret\n"
+        ".size mtool_tool_chain,.-mtool_tool_chain\n"
+        ".purgem chain\n");
+extern void probe_chain(void) __asm__("mtool_tool_probe_chain") __attribute__((visibility("hidden")));
+extern void chain(void) __asm__("mtool_tool_chain") __attribute__((visibility("hidden")));
 extern void probe(void) __asm__("mtool_tool_probe") __attribute__((visibility("hidden")));
 extern void probe_in_line(void) __asm__("mtool_tool_probe_in_line") __attribute__((visibility("hidden")));
 static volatile uint64_t words[WIRE_CLOCKS_WORDS] __asm__("mtool_tool_words") __attribute__((used));
@@ -345,29 +371,30 @@ static __attribute__((noinline)) void turns(void (*f)(void))
         f();
 }
 
+/* Of a call, in parts of a tick, as all that follows. */
 static uint64_t time_of(void (*f)(void))
 {
-    uint64_t best = UINT64_MAX;
+    uint64_t best = UINT64_MAX / PARTS;
     for (int t = 0; t < TIMES; t++) {
         uint64_t from = now();
         turns(f);
         uint64_t ticks = now() - from;
         best = ticks < best ? ticks : best;
     }
-    return best / TURNS;
+    return best * PARTS / TURNS;
 }
 
 /* Of a call, between its looks. */
 static uint64_t time_inside(void (*f)(void), const struct sums *s)
 {
-    uint64_t best = UINT64_MAX;
+    uint64_t best = UINT64_MAX / PARTS;
     for (int t = 0; t < TIMES; t++) {
         uint64_t from = s->self;
         turns(f);
         uint64_t ticks = s->self - from;
         best = ticks < best ? ticks : best;
     }
-    return best / TURNS;
+    return best * PARTS / TURNS;
 }
 
 static struct arc *first_arc(struct block *b)
@@ -380,6 +407,19 @@ static struct arc *first_arc(struct block *b)
 
 static uint64_t less(uint64_t a, uint64_t b) { return a > b ? a - b : 0; }
 
+/* Of a call that does something, as functions do: part of what is between the looks goes on beside it. */
+static uint64_t time_beside(struct block *b)
+{
+    uint64_t alone = time_of(chain), inside = 0;
+    turns(probe_chain);
+    struct arc *a = first_arc(b);
+    if (a == &b->lost || !a->sums->calls)
+        return 0;
+    inside = time_inside(probe_chain, a->sums);
+    arc_forget(a);
+    return less(inside, alone);
+}
+
 /* What a pair of looks at the clock takes, all of it and what of it is between them; and where calls are sampled, what
  * one takes that is not timed. The arc that it made is forgotten. */
 static void measure(int is_sampled, void (*f)(void))
@@ -391,17 +431,23 @@ static void measure(int is_sampled, void (*f)(void))
         return;
     uint64_t inside = time_inside(f, a->sums);
     inside = inside < all ? inside : all;
-    taken = inside << 32 | (all & UINT32_MAX);
     if (is_sampled) {
         a->skips = 1; /* none is timed any more */
         a->left = MANY;
         uint64_t skip = less(time_of(f), without);
         words[WIRE_CLOCKS_LEFT] = INT64_MAX;
         words[WIRE_CLOCKS_CALLER] = a->caller;
-        outside = all - inside;
-        sampling_begin(all, inside, skip, less(time_of(f), without));
+        uint64_t skip_in_line = less(time_of(f), without);
+        arc_forget(a);
+        uint64_t beside = time_beside(block_of(top));
+        taken_most = less(inside, beside) + PARTS;
+        inside = inside < beside ? inside : beside;
+        outside = (all - inside) / PARTS;
+        sampling_begin(all, inside, skip, skip_in_line);
+    } else {
+        arc_forget(a);
     }
-    arc_forget(a);
+    taken = inside << 32 | (all & UINT32_MAX);
     top[-1].inner = 0;
 }
 
@@ -488,4 +534,6 @@ __attribute__((visibility("hidden"))) void tool_end(void)
     table.spare[0] = time - began_ticks;
     table.spare[1] = wall_ns() - began_ns;
     table.spare[2] = taken;
+    if (taken_most)
+        add_row(WIRE_CLOCKS_SAMPLED | WIRE_CLOCKS_UNTIMED, 0, (uint64_t[]){taken_most, 0, 0, 0});
 }

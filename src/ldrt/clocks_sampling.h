@@ -6,8 +6,10 @@
  * decided on, so that sums stay what they are: which frame that is, is as random as how many. Of a function that
  * calls itself nobody knows whether it is under way in a call that is not timed: it is said to have been seen to.
  *
- * The clock is looked at when all that stands in front has been done, for what goes on meanwhile is not found in the
- * next interval, as where all are timed. A sampled call that took some ODD times as long as a short one may was mostly
+ * The clock is looked at when all that stands in front has been done, and the function begins when the look has been:
+ * else what it does goes on beside the look, and is taken off with it. So a call is timed as if it were alone. Where
+ * calls overlap with each other that is too much, so none that is not timed is taken to take more than a run of them
+ * took, each with what its caller did. A sampled call that took some ODD times as long as a short one may was mostly
  * interrupted. It is told, but not taken for others; where those were interrupted, that is in their callers' time.
  *
  * `left` goes down in each call, in the one instruction that reads it, for a handler of a signal may come in between
@@ -21,6 +23,7 @@
 /* In `left`, of calls that are timed; and of more than there will be. */
 #define TIMED (1ll << 62)
 #define MANY (1ll << 60)
+enum { PARTS = WIRE_CLOCKS_PARTS }; /* of a tick */
 enum { EVERY = 128, SHORT = 16, ODD = 8, AT_FIRST = 64, LATER = 1024, ENOUGH = 32 };
 
 struct func {
@@ -34,11 +37,13 @@ struct sums { /* of timed calls, in ticks */
     uint64_t is_sampled;
 };
 struct arc_sums {
-    struct sums timed, sampled; /* of calls of which all are timed, and some */
-    uint64_t untimed;           /* calls that may be, those `left` too */
-    uint64_t untimed_self;      /* ticks that they are taken to take; as all that follow, they may be below nothing */
-    uint64_t each, skip;        /* of them, each of `left`; and what it takes not to time one of those */
-    volatile uint64_t *words;   /* of the function's, in line; NULL none */
+    struct sums timed, sampled;    /* of calls of which all are timed, and some */
+    uint64_t untimed;              /* calls that may be, those `left` too */
+    uint64_t untimed_self;         /* what they are taken to take; as all that follow, it may be below nothing */
+    uint64_t each, skip;           /* of them, each of `left`; and what it takes not to time one of those */
+    uint64_t run_began, run_calls; /* the last ones were decided on; how many, and the one that is timed */
+    uint64_t runs, runs_calls;     /* ticks that such runs took, and calls in them */
+    volatile uint64_t *words;      /* of the function's, in line; NULL none */
     uint64_t seen_calls, seen_self, seen_all; /* of the sums in use, when it was last decided by them */
 };
 struct arc {
@@ -59,15 +64,17 @@ struct sampler { /* of a thread */
     volatile uint64_t is_busy; /* a handler of a signal, which comes meanwhile, changes nothing */
 };
 
-static uint64_t sampling_limit, sampling_inside; /* limit 0: calls are not sampled */
-static uint64_t sampling_skip[2];                /* [1]: in line */
-static uint64_t sampling_most;                   /* what took longer stands for itself alone */
+static uint64_t sampling_limit;                /* ticks; 0: calls are not sampled */
+static uint64_t sampling_most;                 /* ticks: what took longer stands for itself alone */
+static uint64_t sampling_all, sampling_inside; /* parts of a tick, as all of calls that are not timed */
+static uint64_t sampling_skip[2];              /* [1]: in line */
 
-/* In ticks: what looking at the clock takes of a call, what of it is in its time, and what a call takes that is not
- * timed, and if it goes past the runtime. */
+/* In parts of a tick: what looking at the clock takes of a call, what of it is in its time, and what a call takes that
+ * is not timed, and if it goes past the runtime. */
 static void sampling_begin(uint64_t pair, uint64_t inside, uint64_t skip, uint64_t skip_in_line)
 {
-    sampling_limit = SHORT * pair;
+    sampling_limit = SHORT * pair / PARTS;
+    sampling_all = pair;
     sampling_most = ODD * sampling_limit;
     sampling_inside = inside;
     sampling_skip[0] = skip;
@@ -236,14 +243,30 @@ static uint64_t arc_skip(struct arc *a, uint64_t *random, uint64_t each)
     a->skips = 1;
     if (s->words)
         arc_take_words(a, calls);
-    return self + skips;
+    s->run_began = __builtin_ia32_rdtsc();
+    s->run_calls = calls + 1;
+    return (uint64_t)((int64_t)(self + skips) / PARTS);
+}
+
+/* A run of calls that were not timed is over: what each took, with what their caller did between them, is the most that
+ * they take of its time, where a call that is timed as if it were alone takes more: they overlap. Returns the mean of
+ * all runs that nothing interrupted. */
+static uint64_t arc_run(struct arc_sums *s)
+{
+    uint64_t ticks = __builtin_ia32_rdtsc() - s->run_began, looks = sampling_all + s->run_calls * s->skip;
+    if (s->run_calls && ticks / s->run_calls < sampling_limit && ticks > looks / PARTS) {
+        s->runs += ticks - looks / PARTS;
+        s->runs_calls += s->run_calls;
+    }
+    s->run_calls = 0;
+    return s->runs_calls ? s->runs * PARTS / s->runs_calls : INT64_MAX;
 }
 
 static uint64_t arc_go_on(struct arc *a, uint64_t *random)
 {
     struct arc_sums *s = a->of;
     uint64_t calls = a->sums->calls - s->seen_calls, all = a->sums->all - s->seen_all;
-    uint64_t limit = (a->skips ? 2 : 1) * sampling_limit + sampling_inside;
+    uint64_t limit = (a->skips ? 2 : 1) * sampling_limit + sampling_inside / PARTS, most = arc_run(s);
     if (a->skips && calls < ENOUGH) {
         return arc_skip(a, random, s->each);
     } else if (calls < ENOUGH || all / calls > limit) {
@@ -252,7 +275,8 @@ static uint64_t arc_go_on(struct arc *a, uint64_t *random)
     } else {
         uint64_t self = a->skips ? s->sampled.self : s->timed.self - s->seen_self;
         int64_t of = (int64_t)(a->skips ? s->sampled.calls : calls);
-        int64_t mean = (int64_t)self / of - (int64_t)sampling_inside;
+        int64_t mean = (int64_t)self * PARTS / of - (int64_t)sampling_inside;
+        mean = mean < (int64_t)most ? mean : (int64_t)most;
         arc_look(a, &s->sampled);
         return arc_skip(a, random, (uint64_t)mean); /* below nothing too: no guess may err to one side */
     }
@@ -277,7 +301,8 @@ static uint64_t arc_decide(struct arc *a, struct sampler *s)
 static struct sampled arc_sampled(const struct arc *a)
 {
     uint64_t left = a->skips && arc_left(a) > 0 ? (uint64_t)arc_left(a) : 0;
-    return (struct sampled){a->of->untimed - left, a->of->untimed_self - left * a->of->each, a->sums->func->recurs};
+    int64_t self = (int64_t)(a->of->untimed_self - left * a->of->each) / PARTS;
+    return (struct sampled){a->of->untimed - left, (uint64_t)self, a->sums->func->recurs};
 }
 
 #endif
