@@ -344,14 +344,15 @@ struct ld_timed {              /* a function */
     uint64_t address, end;
     uint64_t calls;
     double self_s, all_s; /* all: what it calls too; of one that calls itself, in whatever way, its outermost calls */
-    double error_s;   /* of self_s by chance alone, where calls are sampled: as likely as 95 in 100 it is off by less */
-    bool all_is_most; /* where calls are sampled: it called itself, and all_s may hold some time twice */
+    double error_s;       /* of self_s, where calls are sampled: as likely as 95 in 100 it is off by less */
+    double looks_error_s; /* in that: what looking at the clock may have taken less than was taken off */
+    bool all_is_most;     /* where calls are sampled: it called itself, and all_s may hold some time twice */
 };
 struct ld_timed_arc {
-    uint32_t caller, callee; /* among functions; caller LD_ELSEWHERE: code that is not timed */
-    uint64_t calls, timed;   /* timed: of them */
-    double self_s, all_s;    /* of the callee in these calls; all: nested ones again */
-    double error_s;          /* as in ld_timed */
+    uint32_t caller, callee;       /* among functions; caller LD_ELSEWHERE: code that is not timed */
+    uint64_t calls, timed;         /* timed: of them */
+    double self_s, all_s;          /* of the callee in these calls; all: nested ones again */
+    double error_s, looks_error_s; /* as in ld_timed */
 };
 struct ld_clocks {
     struct arena *arena;

@@ -7,8 +7,11 @@
  *
  * Frames are known by the place of their return address. Those that a jump, an exception or a tail call left behind lie
  * at or below a new one's place, and end when that is noticed: where an exception lands, another function begins, or
- * one of those around them ends. On another stack (coroutines) frames are simply farther apart. A handler of a signal
- * may come at any time: a frame is taken before it is filled, and read before it is given back.
+ * one of those around them ends. On another stack (coroutines) frames are simply farther apart.
+ *
+ * A handler of a signal may come at any instruction and call the same functions. Frames above the last one are
+ * empty: one is taken by one instruction, and then filled; it is emptied, and then given back by one. So a handler
+ * finds empty what it interrupts, and leaves it so. All that is counted is counted by one instruction.
  */
 #include "ldrt/clocks_sampling.h"
 
@@ -16,6 +19,7 @@
 #include <stddef.h>
 
 #include "ldrt/call.h"
+#include "ldrt/clocks_hooks.h"
 #include "ldrt/leave.h"
 #include "ldrt/runtime.h"
 
@@ -24,9 +28,10 @@ enum { TABLE_BITS = 15, FAR_AWAY = 64 << 10 };
 #define FIRST_PLACE ((uint64_t)INT64_MAX) /* above all others */
 
 struct frame {
-    uint64_t place;
-    struct sums *sums; /* NULL: not filled yet */
-    uint64_t start, inner;
+    uint64_t place;    /* 0: empty, or just being filled or emptied */
+    struct sums *sums; /* NULL: not filled yet, or no longer */
+    uint64_t start;    /* 0: not looked at the clock yet */
+    uint64_t inner;
 };
 struct block { /* of a thread; at a multiple of its stack's size */
     struct frame frames[STACK / FRAME];
@@ -41,9 +46,7 @@ struct block { /* of a thread; at a multiple of its stack's size */
 };
 _Static_assert(sizeof(struct arc) == ARC && sizeof(struct frame) == FRAME, "as the code below has it");
 _Static_assert(offsetof(struct block, arcs) == STACK, "likewise");
-_Static_assert(offsetof(struct arc, left) == 16 && offsetof(struct arc, skips) == 24 &&
-                   offsetof(struct arc, sums) == 32,
-               "likewise");
+_Static_assert(offsetof(struct arc, left) == 16 && offsetof(struct arc, sums) == 32 && TIMED == 1ll << 62, "likewise");
 _Static_assert(offsetof(struct sums, calls) == 8 && offsetof(struct sums, self) == 16 &&
                    offsetof(struct sums, all) == 24 && offsetof(struct sums, outer) == 32 &&
                    offsetof(struct sums, is_sampled) == 48,
@@ -74,181 +77,6 @@ uint64_t last_place __asm__("mtool_place") __attribute__((visibility("hidden")))
 static struct frame nobody[1] __asm__("mtool_tool_nobody") __attribute__((used));
 static struct block *blocks;
 
-/* ---- the way that is mostly taken ---- */
-
-/* On entrance: the caller's return address is above that of this call. Where anything is unusual, C does it all: it
- * gets the place, this site and the caller. */
-__asm__(".text\n"
-        ".macro keep\n"
-        "pushq %rax\n.cfi_adjust_cfa_offset 8\n"
-        "pushq %rdx\n.cfi_adjust_cfa_offset 8\n"
-        "pushq %rcx\n.cfi_adjust_cfa_offset 8\n"
-        "pushq %rsi\n.cfi_adjust_cfa_offset 8\n"
-        "pushq %rdi\n.cfi_adjust_cfa_offset 8\n"
-        ".endm\n"
-        ".macro give_back\n"
-        "popq %rdi\n.cfi_adjust_cfa_offset -8\n"
-        "popq %rsi\n.cfi_adjust_cfa_offset -8\n"
-        "popq %rcx\n.cfi_adjust_cfa_offset -8\n"
-        "popq %rdx\n.cfi_adjust_cfa_offset -8\n"
-        "popq %rax\n.cfi_adjust_cfa_offset -8\n"
-        "ret\n"
-        ".endm\n"
-        ".macro slowly name\n"
-        "pushq %r8\n.cfi_adjust_cfa_offset 8\n"
-        "pushq %r9\n.cfi_adjust_cfa_offset 8\n"
-        "pushq %r10\n.cfi_adjust_cfa_offset 8\n"
-        "pushq %r11\n.cfi_adjust_cfa_offset 8\n"
-        "leaq 80(%rsp),%rdi\n"
-        "movq 72(%rsp),%rsi\n"
-        "call \\name\n"
-        "popq %r11\n.cfi_adjust_cfa_offset -8\n"
-        "popq %r10\n.cfi_adjust_cfa_offset -8\n"
-        "popq %r9\n.cfi_adjust_cfa_offset -8\n"
-        "popq %r8\n.cfi_adjust_cfa_offset -8\n"
-        ".endm\n"
-        ".macro hook name\n"
-        ".globl \\name\n.hidden \\name\n.type \\name,@function\n.balign 32\n\\name:\n.cfi_startproc\n"
-        ".endm\n"
-        ".macro hook_end name\n"
-        ".cfi_endproc\n.size \\name,.-\\name\n"
-        ".endm\n"
-
-        "hook mtool_enter\n"
-        "keep\n"
-        "movq mtool_tool_top@gottpoff(%rip),%rsi\n"
-        "movq %fs:(%rsi),%rcx\n"
-        "leaq 48(%rsp),%rdx\n"
-        "cmpq %rdx,-32(%rcx)\n"
-        "jbe 2f\n"
-        "movq 40(%rsp),%rax\n"
-        "movq (%rdx),%rdx\n"
-        "leaq (%rax,%rdx,8),%rdi\n"
-        "imulq $0x1e3779b1,%rdi,%rdi\n"
-        "shrq $16,%rdi\n"
-        "andl $((1<<14)-1)<<6,%edi\n"
-        "addq %fs:8(%rsi),%rdi\n"
-        "cmpq %rax,(%rdi)\n"
-        "jne 8f\n"
-        "cmpq %rdx,8(%rdi)\n"
-        "jne 8f\n"
-        "9:\n"
-        "decq 16(%rdi)\n"
-        "js 4f\n"
-        "cmpq $0,24(%rdi)\n"
-        "je 3f\n"
-        "give_back\n" /* not timed */
-        ".cfi_adjust_cfa_offset 40\n"
-        "4:\n"
-        "slowly mtool_tool_decide\n"
-        "movq %rax,%rdi\n"
-        "movq mtool_tool_top@gottpoff(%rip),%rsi\n"
-        "movq %fs:(%rsi),%rcx\n"
-        "3:\n"
-        "leaq 48(%rsp),%rdx\n"
-        "movq %rdx,(%rcx)\n"
-        "movq $0,8(%rcx)\n"
-        "leaq 32(%rcx),%rax\n"
-        "testl $0xfffff,%eax\n"
-        "je 5f\n"
-        "movq %rax,%fs:(%rsi)\n"
-        "movq %rdx,mtool_place(%rip)\n"
-        "movq 32(%rdi),%rax\n"
-        "movq %rax,8(%rcx)\n"
-        "movq (%rax),%rax\n"
-        "incq 8(%rax)\n"
-        "cmpq $0,mtool_tool_waits(%rip)\n"
-        "je 7f\n"
-        "lfence\n"
-        "7:\n"
-        "rdtsc\n"
-        "shlq $32,%rdx\n"
-        "orq %rdx,%rax\n"
-        "movq %rax,16(%rcx)\n"
-        "movq $0,24(%rcx)\n"
-        "5:\n"
-        "give_back\n"
-        ".cfi_adjust_cfa_offset 40\n"
-        "8:\n" /* the arc is another's: so may the next one be */
-        "addq $64,%rdi\n"
-        "cmpq %rax,(%rdi)\n"
-        "jne 2f\n"
-        "cmpq %rdx,8(%rdi)\n"
-        "je 9b\n"
-        "2:\n" /* it is farther away, or new */
-        "slowly mtool_tool_enter\n"
-        "give_back\n"
-        "hook_end mtool_enter\n"
-
-        "hook mtool_leave\n"
-        "pushq %rcx\n.cfi_adjust_cfa_offset 8\n"
-        "movq mtool_tool_top@gottpoff(%rip),%rcx\n"
-        "movq %fs:(%rcx),%rcx\n"
-        "movq -32(%rcx),%rcx\n"
-        "subq %rsp,%rcx\n"
-        "cmpq $16,%rcx\n"
-        "jle 6f\n"
-        "popq %rcx\n.cfi_adjust_cfa_offset -8\n" /* the last frame is one around it: this call is not timed */
-        "ret\n"
-        ".cfi_adjust_cfa_offset 8\n"
-        "6:\n"
-        "popq %rcx\n.cfi_adjust_cfa_offset -8\n"
-        "keep\n"
-        "cmpq $0,mtool_tool_waits(%rip)\n"
-        "je 7f\n"
-        "lfence\n"
-        "7:\n"
-        "rdtsc\n"
-        "shlq $32,%rdx\n"
-        "orq %rdx,%rax\n"
-        "movq mtool_tool_top@gottpoff(%rip),%rsi\n"
-        "movq %fs:(%rsi),%rcx\n"
-        "leaq 48(%rsp),%rdx\n"
-        "cmpq %rdx,-32(%rcx)\n"
-        "jne 2f\n"
-        "movq -24(%rcx),%rdi\n"
-        "testq %rdi,%rdi\n"
-        "je 2f\n"
-        "cmpq $0,48(%rdi)\n"
-        "jne 2f\n"
-        "movq %rax,%rdx\n"
-        "subq -16(%rcx),%rdx\n"
-        "movq -8(%rcx),%rax\n"
-        "leaq -32(%rcx),%rcx\n"
-        "movq %rcx,%fs:(%rsi)\n"
-        "movq -32(%rcx),%rsi\n"
-        "movq %rsi,mtool_place(%rip)\n"
-        "movq mtool_tool_outside(%rip),%rsi\n"
-        "addq %rdx,%rsi\n"
-        "addq %rsi,-8(%rcx)\n"
-        "incq 8(%rdi)\n"
-        "addq %rdx,24(%rdi)\n"
-        "movq %rdx,%rsi\n"
-        "subq %rax,%rsi\n"
-        "addq %rsi,16(%rdi)\n"
-        "movq (%rdi),%rax\n"
-        "decq 8(%rax)\n"
-        "jne 1f\n"
-        "addq %rdx,32(%rdi)\n"
-        "give_back\n"
-        ".cfi_adjust_cfa_offset 40\n"
-        "1:\n"
-        "movq $1,16(%rax)\n"
-        "give_back\n"
-        ".cfi_adjust_cfa_offset 40\n"
-        "2:\n"
-        "movq %rax,%rdx\n"
-        "slowly mtool_tool_leave\n"
-        "give_back\n"
-        "hook_end mtool_leave\n"
-
-        "hook mtool_landed\n"
-        "keep\n"
-        "slowly mtool_tool_landed\n"
-        "give_back\n"
-        "hook_end mtool_landed\n"
-        ".purgem keep\n.purgem give_back\n.purgem slowly\n.purgem hook\n.purgem hook_end\n");
-
 /* ---- the thread's word ---- */
 
 static struct frame *get_top(void) /* NULL: it has no block */
@@ -261,7 +89,6 @@ static struct frame *get_top(void) /* NULL: it has no block */
 static void set_top(struct frame *top)
 {
     uint64_t at;
-    last_place = top[-1].place;
     __asm__ volatile("movq mtool_tool_top@gottpoff(%%rip),%0\n\tmovq %1,%%fs:(%0)" : "=&r"(at) : "r"(top) : "memory");
 }
 
@@ -271,10 +98,15 @@ static void set_arcs(struct arc *arcs)
     __asm__ volatile("movq mtool_tool_top@gottpoff(%%rip),%0\n\tmovq %1,%%fs:8(%0)" : "=&r"(at) : "r"(arcs) : "memory");
 }
 
-static uint64_t now(void)
+static void wait(void)
 {
     if (waits)
         __asm__ volatile("lfence" ::: "memory");
+}
+
+static uint64_t now(void)
+{
+    wait();
     return __builtin_ia32_rdtsc();
 }
 
@@ -309,6 +141,8 @@ static struct frame *make_block(void)
     if (old) {
         for (struct func *f = old->funcs; f <= &old->lost_func; f++)
             f->depth = 0;
+        for (struct frame *f = old->frames + 1; f[0].place || f[1].place || f[0].sums || f[1].sums; f++)
+            f->place = 0, f->sums = 0;
         old->sampler.is_busy = 0;
         set_arcs(old->arcs);
         return &old->frames[1];
@@ -332,12 +166,11 @@ static struct func *func_of(struct block *b, uint64_t site)
 {
     struct func *f = &b->funcs[site * 0x9e3779b97f4a7c15u >> (64 - FUNCS_BITS)];
     for (unsigned n = 0; n < TRIES; n++, f++) {
+        uint64_t none = 0;
+        if (!f->site)
+            __atomic_compare_exchange_n(&f->site, &none, site, 0, __ATOMIC_RELAXED, __ATOMIC_RELAXED);
         if (f->site == site)
             return f;
-        if (!f->site) {
-            f->site = site;
-            return f;
-        }
     }
     return &b->lost_func;
 }
@@ -347,65 +180,88 @@ static struct arc *arc_of(struct block *b, uint64_t site, uint64_t caller)
     uint64_t hash = (site + 8 * caller) * 0x1e3779b1u;
     struct arc *a = &b->arcs[hash >> 22 & ((1 << ARCS_BITS) - 1)];
     for (unsigned n = 0; n < TRIES; n++, a++) {
-        if (a->site == site && a->caller == caller)
-            return a;
-        if (!a->site) {
+        uint64_t none = 0;
+        if (!a->site && __atomic_compare_exchange_n(&a->is_taken, &none, 1, 0, __ATOMIC_RELAXED, __ATOMIC_RELAXED)) {
             arc_begin(a, site, caller, &b->sums[a - b->arcs], func_of(b, site));
             return a;
         }
+        if (a->site == site && a->caller == caller)
+            return a;
     }
     return &b->lost;
 }
 
 /* ---- the other ways ---- */
 
-static struct frame *pop(struct frame *top, uint64_t time)
+/* The last one. Of two that end it, as a handler may while this is under way, one counts it. */
+static void pop(uint64_t time)
 {
-    struct frame f = *--top;
+    struct frame *top = get_top() - 1;
+    uint64_t start = top->start, inner = top->inner, all = start ? time - start : 0;
+    struct sums *sums = __atomic_exchange_n(&top->sums, 0, __ATOMIC_RELAXED);
+    top->place = 0;
+    last_place = top[-1].place;
     set_top(top);
-    if (!f.sums)
-        return top;
-    uint64_t all = time - f.start;
-    top[-1].inner += all + outside;
-    sums_add(f.sums, all, all - f.inner);
-    return top;
+    if (!sums)
+        return;
+    add_to(&top[-1].inner, all + outside);
+    sums_add(sums, all, start ? all - inner : 0);
 }
 
-/* Those that lie at or below a place, on the same stack. */
-static struct frame *pop_left(struct frame *top, uint64_t place)
+/* Those that lie at or below a place, on the same stack, and what is empty above them: where one is empty because it
+ * was interrupted, those below it are above the place. */
+static struct frame *pop_left(uint64_t place)
 {
     uint64_t time = now();
-    while (top[-1].place <= place && place - top[-1].place < FAR_AWAY)
-        top = pop(top, time);
-    return top;
+    for (;;) {
+        struct frame *top = get_top(), *last = top;
+        while (!last[-1].place)
+            last--;
+        if (last[-1].place > place || place - last[-1].place >= FAR_AWAY)
+            return top;
+        pop(time);
+    }
+}
+
+static void push(struct frame *top, uint64_t place, struct sums *sums)
+{
+    set_top(top + 1);
+    top->start = 0;
+    __atomic_signal_fence(__ATOMIC_SEQ_CST);
+    top->sums = sums;
+    __atomic_signal_fence(__ATOMIC_SEQ_CST);
+    add_to(&sums->func->depth, 1);
+    top->place = place;
+    last_place = place;
+    top->start = now();
+    __atomic_signal_fence(__ATOMIC_SEQ_CST);
+    top->inner = 0;
+    wait();
 }
 
 __attribute__((used, visibility("hidden"))) void slow_enter(uint64_t *place, uint64_t site) __asm__("mtool_tool_enter");
 void slow_enter(uint64_t *place, uint64_t site)
 {
     struct frame *top = get_top();
-    if (!top && is_ready)
+    if (!top && is_ready) {
         top = make_block();
+        if (top) {
+            set_top(top);
+            set_arcs(block_of(top)->arcs); /* a handler may have made a block meanwhile */
+        }
+    }
     if (!top)
         return;
-    top = pop_left(top, (uint64_t)place);
+    top = pop_left((uint64_t)place);
     if (!((uint64_t)(top + 1) & (STACK - 1))) /* full: it is its caller's */
         return;
     struct arc *a = arc_of(block_of(top), site, *place);
-    if (--a->left < 0)
-        top[-1].inner += arc_decide(a, &block_of(top)->sampler);
-    else if (a->skips)
+    enum next next = arc_next(a);
+    if (next == IS_SKIPPED)
         return;
-    top->place = (uint64_t)place;
-    top->sums = 0;
-    top->inner = 0;
-    __atomic_signal_fence(__ATOMIC_SEQ_CST);
-    set_top(top + 1);
-    set_arcs(block_of(top)->arcs); /* a handler may have made a block meanwhile */
-    __atomic_signal_fence(__ATOMIC_SEQ_CST);
-    a->sums->func->depth++;
-    top->start = now();
-    top->sums = a->sums;
+    if (next == DECIDES)
+        add_to(&top[-1].inner, arc_decide(a, &block_of(top)->sampler));
+    push(top, (uint64_t)place, a->sums);
 }
 
 /* As many calls of an arc as were allowed have been: what now? */
@@ -416,7 +272,7 @@ struct arc *decide(const uint64_t *place, uint64_t site)
     struct frame *top = get_top();
     struct block *b = block_of(top);
     struct arc *a = arc_of(b, site, *place);
-    top[-1].inner += arc_decide(a, &b->sampler);
+    add_to(&top[-1].inner, arc_decide(a, &b->sampler));
     return a;
 }
 
@@ -429,28 +285,28 @@ void slow_leave(uint64_t *place, uint64_t site, uint64_t time)
     (void)site;
     if (!top)
         return;
-    while (f[-1].place < (uint64_t)place && (uint64_t)place - f[-1].place < FAR_AWAY)
+    while (!f[-1].place || (f[-1].place < (uint64_t)place && (uint64_t)place - f[-1].place < FAR_AWAY))
         f--;
     if (f[-1].place != (uint64_t)place) /* it began before all this */
         return;
-    while (top >= f)
-        top = pop(top, time);
+    while (get_top() >= f)
+        pop(time);
 }
 
 /* In the function whose frame is above: what is below was left. */
 __attribute__((used, visibility("hidden"))) void landed(uint64_t *place, uint64_t site) __asm__("mtool_tool_landed");
 void landed(uint64_t *place, uint64_t site)
 {
-    struct frame *top = get_top();
     (void)site;
-    if (top)
-        pop_left(top, (uint64_t)place - 1);
+    if (get_top())
+        pop_left((uint64_t)place - 1);
 }
 
 /* ---- begin and end ---- */
 
 enum { MONOTONIC = 1, TURNS = 2000, TIMES = 5 };
-static uint64_t began_ticks, began_ns, taken; /* taken: what a pair of looks at the clock takes */
+static uint64_t began_ticks, began_ns;
+static uint64_t taken, taken_most; /* what a pair of looks at the clock takes; and, more than that, if none is lost */
 
 static uint64_t wall_ns(void)
 {
@@ -483,7 +339,26 @@ __asm__(".text\n"
         ".size mtool_tool_probe_in_line,.-mtool_tool_probe_in_line\n"
         ".type mtool_tool_plain,@function\n"
         "mtool_tool_plain: ret\n"
-        ".size mtool_tool_plain,.-mtool_tool_plain\n");
+        ".size mtool_tool_plain,.-mtool_tool_plain\n"
+        /* The same around what waits for itself from call to call, so that nothing of it can go on beside others. */
+        ".macro chain\n"
+        ".rept 12\n"
+        "imulq %rdx,%rdx\n"
+        ".endr\n"
+        ".endm\n"
+        ".type mtool_tool_probe_chain,@function\n"
+        "mtool_tool_probe_chain: call mtool_enter\n"
+        "chain\n"
+        "call mtool_leave\n"
+        "ret\n"
+        ".size mtool_tool_probe_chain,.-mtool_tool_probe_chain\n"
+        ".type mtool_tool_chain,@function\n"
+        "mtool_tool_chain: chain\n"
+        "ret\n"
+        ".size mtool_tool_chain,.-mtool_tool_chain\n"
+        ".purgem chain\n");
+extern void probe_chain(void) __asm__("mtool_tool_probe_chain") __attribute__((visibility("hidden")));
+extern void chain(void) __asm__("mtool_tool_chain") __attribute__((visibility("hidden")));
 extern void probe(void) __asm__("mtool_tool_probe") __attribute__((visibility("hidden")));
 extern void probe_in_line(void) __asm__("mtool_tool_probe_in_line") __attribute__((visibility("hidden")));
 static volatile uint64_t words[WIRE_CLOCKS_WORDS] __asm__("mtool_tool_words") __attribute__((used));
@@ -496,29 +371,30 @@ static __attribute__((noinline)) void turns(void (*f)(void))
         f();
 }
 
+/* Of a call, in parts of a tick, as all that follows. */
 static uint64_t time_of(void (*f)(void))
 {
-    uint64_t best = UINT64_MAX;
+    uint64_t best = UINT64_MAX / PARTS;
     for (int t = 0; t < TIMES; t++) {
         uint64_t from = now();
         turns(f);
         uint64_t ticks = now() - from;
         best = ticks < best ? ticks : best;
     }
-    return best / TURNS;
+    return best * PARTS / TURNS;
 }
 
 /* Of a call, between its looks. */
 static uint64_t time_inside(void (*f)(void), const struct sums *s)
 {
-    uint64_t best = UINT64_MAX;
+    uint64_t best = UINT64_MAX / PARTS;
     for (int t = 0; t < TIMES; t++) {
         uint64_t from = s->self;
         turns(f);
         uint64_t ticks = s->self - from;
         best = ticks < best ? ticks : best;
     }
-    return best / TURNS;
+    return best * PARTS / TURNS;
 }
 
 static struct arc *first_arc(struct block *b)
@@ -531,6 +407,19 @@ static struct arc *first_arc(struct block *b)
 
 static uint64_t less(uint64_t a, uint64_t b) { return a > b ? a - b : 0; }
 
+/* Of a call that does something, as functions do: part of what is between the looks goes on beside it. */
+static uint64_t time_beside(struct block *b)
+{
+    uint64_t alone = time_of(chain), inside = 0;
+    turns(probe_chain);
+    struct arc *a = first_arc(b);
+    if (a == &b->lost || !a->sums->calls)
+        return 0;
+    inside = time_inside(probe_chain, a->sums);
+    arc_forget(a);
+    return less(inside, alone);
+}
+
 /* What a pair of looks at the clock takes, all of it and what of it is between them; and where calls are sampled, what
  * one takes that is not timed. The arc that it made is forgotten. */
 static void measure(int is_sampled, void (*f)(void))
@@ -542,16 +431,23 @@ static void measure(int is_sampled, void (*f)(void))
         return;
     uint64_t inside = time_inside(f, a->sums);
     inside = inside < all ? inside : all;
-    taken = inside << 32 | (all & UINT32_MAX);
     if (is_sampled) {
         a->skips = 1; /* none is timed any more */
+        a->left = MANY;
         uint64_t skip = less(time_of(f), without);
         words[WIRE_CLOCKS_LEFT] = INT64_MAX;
         words[WIRE_CLOCKS_CALLER] = a->caller;
-        outside = all - inside;
-        sampling_begin(all, inside, skip, less(time_of(f), without));
+        uint64_t skip_in_line = less(time_of(f), without);
+        arc_forget(a);
+        uint64_t beside = time_beside(block_of(top));
+        taken_most = less(inside, beside) + PARTS;
+        inside = inside < beside ? inside : beside;
+        outside = (all - inside) / PARTS;
+        sampling_begin(all, inside, skip, skip_in_line);
+    } else {
+        arc_forget(a);
     }
-    arc_forget(a);
+    taken = inside << 32 | (all & UINT32_MAX);
     top[-1].inner = 0;
 }
 
@@ -627,8 +523,8 @@ __attribute__((visibility("hidden"))) void tool_end(void)
     struct frame *top = get_top();
     uint64_t time = now();
     is_ready = 0;
-    while (top && top[-1].place != FIRST_PLACE)
-        top = pop(top, time);
+    while ((top = get_top()) && top[-1].place != FIRST_PLACE)
+        pop(time);
     for (struct block *b = blocks; b; b = b->next) {
         for (const struct arc *a = b->arcs; a < &b->lost; a++)
             if (a->site)
@@ -638,4 +534,6 @@ __attribute__((visibility("hidden"))) void tool_end(void)
     table.spare[0] = time - began_ticks;
     table.spare[1] = wall_ns() - began_ns;
     table.spare[2] = taken;
+    if (taken_most)
+        add_row(WIRE_CLOCKS_SAMPLED | WIRE_CLOCKS_UNTIMED, 0, (uint64_t[]){taken_most, 0, 0, 0});
 }

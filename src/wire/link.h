@@ -20,13 +20,14 @@
  *     WIRE_TABLE_SAMPLES  an address, 1, samples there. Spare: nanoseconds of processor time that the process used
  *     WIRE_TABLE_CLOCKS   two entries each: the function (an address in it), where it was called (the return address),
  *                         calls; ticks of its own, of all, and of all where it was not under way already. Spare: ticks
- *                         and nanoseconds that the process took; ticks that a call's two looks at the clock take, those
- *                         between the two in the upper half. Where short calls are sampled, of such an arc besides,
- *                         with a bit in the function: CLOCKS_SAMPLED: the same of calls that were timed one in many;
+ *                         and nanoseconds that the process took; what a call's two looks at the clock take, in parts
+ *                         of a tick, those between the two in the upper half. Where short calls are sampled, of such an
+ * arc besides, with a bit in the function: CLOCKS_SAMPLED: the same of calls that were timed one in many;
  *                         CLOCKS_UNTIMED: calls between those; ticks that they are taken to take of their own, the sum
  *                         of the squares of such ticks of sampled calls (or the most that there is), 1 if it was seen
  *                         to call itself. What is not between the looks is not in such a program's callers' time, nor
- *                         is what untimed calls took
+ *                         is what untimed calls took. With both bits, of no function: how much less the looks
+ *                         may have taken of a call than is told, in parts of a tick
  *
  * An entry may be there twice. Addresses are those of the process.
  */
@@ -38,7 +39,7 @@
 #define WIRE_LINK_SECTION "mtool_link"
 #define WIRE_LINK_MAGIC "mtoollnk"
 #define WIRE_LINK_ENV "MTOOL_LD_OUT" /* where counts are written: %n the linked file's name, %p the process */
-enum { WIRE_LINK_VERSION = 3, WIRE_LINK_ID = 32, WIRE_LINK_EXTENSION = 12, WIRE_LINK_NAME = 256 };
+enum { WIRE_LINK_VERSION = 4, WIRE_LINK_ID = 32, WIRE_LINK_EXTENSION = 12, WIRE_LINK_NAME = 256 };
 enum { WIRE_LINK_COUNTS_AT = 4096 }; /* in a file of counts */
 
 enum wire_link_flags {
@@ -85,6 +86,7 @@ enum { WIRE_CLOCKS_ENTER_BYTES = 33, WIRE_CLOCKS_CMP_AT = 6, WIRE_CLOCKS_CMP_END
 enum wire_table_kind { WIRE_TABLE_ARCS = 1, WIRE_TABLE_SAMPLES, WIRE_TABLE_SLOTS, WIRE_TABLE_CLOCKS };
 #define WIRE_CLOCKS_SAMPLED (1ull << 63)
 #define WIRE_CLOCKS_UNTIMED (1ull << 62)
+enum { WIRE_CLOCKS_PARTS = 256 };
 struct wire_table {
     char magic[8];
     uint64_t kind, address, room, lost, spare[3];

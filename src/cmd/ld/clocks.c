@@ -48,8 +48,7 @@ static void put_sampled(const struct ld_clocks *c, struct strbuf *out)
     for (uint32_t f = 0; f < c->functions.len; f++)
         sum += c->functions.data[f].self_s;
     double part = c->wall_s > 0 ? 100 * sum / c->wall_s : 0;
-    str_puts(out, "of short calls some were timed, each as if alone; what chance may add or take, 95 in 100, is beside "
-                  "self\n");
+    str_puts(out, "of short calls some were timed; what self may be off by, 95 in 100, is beside self\n");
     if (part > MUCH)
         str_printf(out,
                    "all self together is %.0f %% of the time that passed: threads ran at once, or short calls overlap, "

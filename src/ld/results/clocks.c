@@ -29,6 +29,7 @@ struct maker {
     VEC(struct sampled) sampled; /* parts of such arcs, until they are put together */
     struct map pair;             /* caller and callee -> arc + 1 */
     double pair_inside, pair_all;
+    double inside_error; /* how much less of it there may be in a call's time */
     size_t tables;
 };
 
@@ -60,15 +61,17 @@ static void take_table(void *ctx, const struct wire_table *t, const struct wire_
     if (t->kind != WIRE_TABLE_CLOCKS)
         return;
     for (size_t i = 0; i + 1 < count; i += 2)
-        if (e[i].what & (WIRE_CLOCKS_SAMPLED | WIRE_CLOCKS_UNTIMED))
+        if (e[i].what == (WIRE_CLOCKS_SAMPLED | WIRE_CLOCKS_UNTIMED))
+            m->inside_error += (double)e[i].count * tick_s / WIRE_CLOCKS_PARTS;
+        else if (e[i].what & (WIRE_CLOCKS_SAMPLED | WIRE_CLOCKS_UNTIMED))
             take_sampled(m, e + i, tick_s, above);
         else if (e[i].what && e[i].count)
             VEC_PUSH(&m->rows, ((struct row){e[i].what - above, e[i].where - above, e[i].count, e[i + 1].what,
                                              e[i + 1].where, e[i + 1].count, tick_s}));
     m->out->lost += t->lost;
     m->out->wall_s += (double)t->spare[1] / 1e9;
-    m->pair_all += (double)(uint32_t)t->spare[2] * tick_s;
-    m->pair_inside += (double)(t->spare[2] >> 32) * tick_s;
+    m->pair_all += (double)(uint32_t)t->spare[2] * tick_s / WIRE_CLOCKS_PARTS;
+    m->pair_inside += (double)(t->spare[2] >> 32) * tick_s / WIRE_CLOCKS_PARTS;
     m->tables++;
 }
 
@@ -115,6 +118,16 @@ static struct ld_timed_arc *arc_of(struct maker *m, uint32_t caller, uint32_t ca
     return &m->out->arcs.data[*i - 1];
 }
 
+/* What all looks took is as far off in one call as in another. */
+static void add_inside_error(struct maker *m, struct ld_timed_arc *a, double calls)
+{
+    double error = calls * m->inside_error;
+    a->looks_error_s += error;
+    m->out->functions.data[a->callee].looks_error_s += error;
+    if (a->caller != LD_ELSEWHERE && a->caller != a->callee)
+        m->out->functions.data[a->caller].looks_error_s += error;
+}
+
 static void add_row(struct maker *m, const struct row *r)
 {
     uint32_t callee = function_at(m, r->site - 1), caller = function_at(m, r->caller - 1);
@@ -140,6 +153,7 @@ static void add_row(struct maker *m, const struct row *r)
     if (m->out->is_sampled) { /* the rest was never in the caller's */
         f->self_s -= calls * m->out->pair_inside_s;
         a->self_s -= calls * m->out->pair_inside_s;
+        add_inside_error(m, a, calls);
         return;
     }
     double own = m->overhead == LD_OVERHEAD_OFF ? -m->out->pair_inside_s : m->out->pair_s - m->out->pair_inside_s;
@@ -190,6 +204,7 @@ static void add_sampled(struct maker *m, const struct sampled *s)
     a->self_s += self;
     a->all_s += all;
     a->error_s = hypot(a->error_s, error);
+    add_inside_error(m, a, timed + (double)s->untimed);
 }
 
 /* Parts of an arc are of several processes, or threads, or of what was timed and what was not. */
@@ -245,6 +260,7 @@ static void sort(struct maker *m)
     for (uint32_t i = 0; i < n; i++) {
         sorted[i] = m->out->functions.data[order[i]];
         sorted[i].self_s = sorted[i].self_s > 0 ? sorted[i].self_s : 0;
+        sorted[i].error_s += sorted[i].looks_error_s;
         place[order[i]] = i;
     }
     if (n)
@@ -254,6 +270,7 @@ static void sort(struct maker *m)
         a->callee = place[a->callee];
         a->caller = a->caller == LD_ELSEWHERE ? a->caller : place[a->caller];
         a->self_s = a->self_s > 0 ? a->self_s : 0;
+        a->error_s += a->looks_error_s;
     }
     if (m->out->arcs.len)
         qsort(m->out->arcs.data, m->out->arcs.len, sizeof *m->out->arcs.data, arc_order);
@@ -292,6 +309,7 @@ int ld_clocks_read(const char *path, const char *const *files, size_t count, enu
     if (rc == 0) {
         m.out->pair_s = m.tables ? m.pair_all / (double)m.tables : 0;
         m.out->pair_inside_s = m.tables ? m.pair_inside / (double)m.tables : 0;
+        m.inside_error /= m.tables ? (double)m.tables : 1;
         list_functions(&m);
         rc = add_small(&m);
     }
