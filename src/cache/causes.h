@@ -11,8 +11,8 @@
 #define MTOOL_CACHE_CAUSES_H
 
 #include "cache/cache.h"
-#include "cache/numbers.h"
 #include "cache/shadow.h"
+#include "cache/tables/numbers.h"
 
 enum note_how {
     NOTE_NEVER, /* left the level */

@@ -351,7 +351,8 @@ static void take(struct cache *c, unsigned thread, uint64_t block, const struct 
         note_loss(k, add_block(c, block), thread, v);
 }
 
-static void write_block(struct cache *c, uint64_t block, const struct visit *v)
+/* Whether the thread is its only owner then. */
+static bool write_block(struct cache *c, uint64_t block, const struct visit *v)
 {
     struct coherence *k = c->coherence;
     uint64_t *owners = owners_of(k, block), own = 1ull << v->thread;
@@ -362,14 +363,17 @@ static void write_block(struct cache *c, uint64_t block, const struct visit *v)
     for (uint32_t i = b ? b->loss : NONE; i != NONE; i = k->losses.data[i].next)
         if (k->losses.data[i].thread != v->thread)
             k->losses.data[i].fresh |= part_of(k, v->ref, block);
+    return *owners;
 }
 
-void coherence_write(struct cache *c, const struct visit *v)
+bool coherence_write(struct cache *c, const struct visit *v)
 {
     const struct coherence *k = c->coherence;
     uint64_t last = (v->ref->address + v->ref->bytes - 1) >> k->shift;
+    bool is_alone = true;
     for (uint64_t block = v->ref->address >> k->shift; block <= last; block++)
-        write_block(c, block, v);
+        is_alone &= write_block(c, block, v);
+    return is_alone;
 }
 
 /* ---- reads ---- */
@@ -394,18 +398,19 @@ static void clean(struct cache *c, unsigned thread, uint64_t block)
         hierarchy_write_back(c, k->outer, block << k->shift, thread);
 }
 
-void coherence_fetch(struct cache *c, uint64_t address, const struct visit *v)
+bool coherence_fetch(struct cache *c, uint64_t address, const struct visit *v)
 {
     struct coherence *k = c->coherence;
     uint64_t block = address >> k->shift, *owners = owners_of(k, block), own = 1ull << v->thread;
     uint64_t others = *owners & ~own;
-    if (others && !(others & (others - 1))) /* what several have, none has written since */
+    if (others && *owners == others && !(others & (others - 1))) /* what several have, none has written since */
         clean(c, (unsigned)__builtin_ctzll(others), block);
     *owners |= own;
     struct block *b = block_of(k, block);
     struct loss *lost = b ? loss_of(k, b, v->thread) : NULL;
     if (lost && lost->pending == NONE)
         lost->fresh = 0;
+    return !others;
 }
 
 void coherence_use(struct cache *c, const struct visit *v)
@@ -433,10 +438,9 @@ static void own(struct coherence *k, uint64_t block, uint64_t thread) { *owners_
 static void own_shadow(struct coherence *k, const struct causes *of, unsigned more, uint64_t thread)
 {
     const struct numbers *n = &of->numbers;
-    for (uint64_t i = 0; i <= n->mask; i++)
-        for (uint32_t line = 0; n->slots[i].key && line < NUMBERS_PAGE; line++)
-            if (n->slots[i].first + line < of->cap && shadow_holds(&of->shadow, n->slots[i].first + line))
-                own(k, ((n->slots[i].key - 1) << NUMBERS_PAGE_SHIFT | line) >> more, thread);
+    for (uint32_t x = NUMBERS_PAGE; x < min_u64(n->count, of->cap); x++)
+        if (shadow_holds(&of->shadow, x))
+            own(k, numbers_line(n, x) >> more, thread);
 }
 
 struct owning {

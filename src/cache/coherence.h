@@ -43,9 +43,11 @@ void coherence_free(struct coherence *k);
 void coherence_empty(struct coherence *k); /* nothing is in any cache, nothing was lost; what was counted stays */
 /* So that what is known of the block is near when it is looked for. */
 void coherence_look(const struct coherence *k, uint64_t address);
-void coherence_write(struct cache *c, const struct visit *v); /* before a write reaches the first level */
-/* A miss leaves the coherent levels. */
-void coherence_fetch(struct cache *c, uint64_t address, const struct visit *v);
+/* Before a write reaches the first level. Whether its thread is then the only one that may have any of it in a coherent
+ * level, and is known to. */
+bool coherence_write(struct cache *c, const struct visit *v);
+/* A miss leaves the coherent levels. Whether its thread is then the only one that may have the block. */
+bool coherence_fetch(struct cache *c, uint64_t address, const struct visit *v);
 /* Which sharing it is that the level misses a line which was taken away. */
 enum cache_cause coherence_judge(struct cache *c, int at, uint64_t line, const struct visit *v);
 void coherence_use(struct cache *c, const struct visit *v);                     /* behind each reference */

@@ -6,8 +6,8 @@
 #define MTOOL_CACHE_CURVE_H
 
 #include "cache/cache.h"
-#include "cache/numbers.h"
 #include "cache/stack.h"
+#include "cache/tables/numbers.h"
 
 _Static_assert((int)CACHE_CURVE_SIZES_MAX <= (int)STACK_SIZES_MAX, "a size of the one is one of the other");
 

@@ -1,17 +1,27 @@
 /* SPDX-License-Identifier: Apache-2.0
  * The log of a shadow: what is not done at each use. */
 #include "cache/shadow.h"
+#include "cache/tables/table.h"
 
 #include <assert.h>
 #include <stdlib.h>
 
 enum { LOG_FIRST = 1 << 10, PLACES_LEFT = 3000 };
 
+static size_t log_bytes(uint64_t room) { return room * sizeof(uint32_t); }
+static size_t live_bytes(uint64_t room) { return room / 64 * sizeof(uint64_t); }
+
+static void free_log(struct shadow *s)
+{
+    table_free(s->log, log_bytes(s->mask + 1ull));
+    table_free(s->live, live_bytes(s->mask + 1ull));
+}
+
 void shadow_init(struct shadow *s, uint64_t room)
 {
     *s = (struct shadow){.room = room, .mask = LOG_FIRST - 1};
-    s->log = xmalloc(LOG_FIRST * sizeof *s->log);
-    s->live = xmalloc(LOG_FIRST / 64 * sizeof *s->live);
+    s->log = table_new(log_bytes(LOG_FIRST));
+    s->live = table_new(live_bytes(LOG_FIRST));
     s->newest =
         SHADOW_PLACE_MAX - PLACES_LEFT; /* so that they begin anew in each run that is not short, and in tests */
     s->oldest = s->newest + 1;
@@ -24,11 +34,7 @@ void shadow_empty(struct shadow *s)
     s->oldest = 1;
 }
 
-void shadow_fini(struct shadow *s)
-{
-    free(s->log);
-    free(s->live);
-}
+void shadow_fini(struct shadow *s) { free_log(s); }
 
 void shadow_place_in(struct shadow *s, uint32_t *of, unsigned spread, uint64_t cap)
 {
@@ -52,8 +58,8 @@ void shadow_tidy(struct shadow *s)
     while (room / 4 < s->held)
         room *= 2;
     assert(room <= UINT32_MAX / 4);
-    uint32_t mask = (uint32_t)room - 1, *log = xmalloc(room * sizeof *log);
-    uint64_t *live = xmalloc(room / 64 * sizeof *live);
+    uint32_t mask = (uint32_t)room - 1, *log = table_new(log_bytes(room));
+    uint64_t *live = table_new(live_bytes(room));
     bool begins_anew = last + 2 * room >= SHADOW_PLACE_MAX;
     if (begins_anew)
         forget_places(s);
@@ -65,8 +71,7 @@ void shadow_tidy(struct shadow *s)
         log[newest & mask] = x;
         live[(newest & mask) / 64] |= 1ull << newest % 64;
     }
-    free(s->log);
-    free(s->live);
+    free_log(s);
     s->log = log;
     s->live = live;
     s->mask = mask;

@@ -36,6 +36,12 @@ static inline uint32_t *shadow_place(const struct shadow *s, uint32_t x) { retur
 
 static inline bool shadow_holds(const struct shadow *s, uint32_t x) { return *shadow_place(s, x) >= s->oldest; }
 
+/* What a use of the line will change, some time before; where its place stands is near. */
+__attribute__((always_inline)) static inline void shadow_fetch(const struct shadow *s, uint32_t x)
+{
+    __builtin_prefetch(&s->live[(*shadow_place(s, x) & s->mask) / 64], 1);
+}
+
 /* The first place from there on that lives; there is one. */
 static inline uint32_t shadow_next_live(const struct shadow *s, uint32_t place)
 {

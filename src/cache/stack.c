@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * The log of the stack: what is not done at each use. */
 #include "cache/stack.h"
+#include "cache/tables/table.h"
 
 #include <assert.h>
 #include <stdlib.h>
@@ -13,6 +14,10 @@ static void none_used_again(struct stack *k)
     k->live[0] = ~1ull; /* there is no place 0 */
 }
 
+static size_t of_bytes(uint64_t cap) { return cap * sizeof(uint32_t); }
+static size_t log_bytes(uint64_t room) { return room * sizeof(uint32_t); }
+static size_t live_bytes(uint64_t room) { return room / 64 * sizeof(uint64_t); }
+
 void stack_init(struct stack *k, const uint64_t *lines, unsigned sizes)
 {
     assert(sizes <= STACK_SIZES_MAX);
@@ -23,18 +28,18 @@ void stack_init(struct stack *k, const uint64_t *lines, unsigned sizes)
         k->first += !lines[i];
     }
     k->cap = LINES_FIRST;
-    k->of = xmalloc(k->cap * sizeof *k->of);
+    k->of = table_new(of_bytes(k->cap));
     k->is_own = true;
     k->room = ROOM_FIRST;
-    k->log = xmalloc(k->room * sizeof *k->log);
-    k->live = xmalloc(k->room / 64 * sizeof *k->live);
+    k->log = table_new(log_bytes(k->room));
+    k->live = table_new(live_bytes(k->room));
     none_used_again(k);
 }
 
 void stack_place_in(struct stack *k, uint32_t *of, unsigned spread)
 {
     if (k->is_own)
-        free(k->of);
+        table_free(k->of, of_bytes(k->cap));
     k->is_own = false;
     k->of = of;
     k->spread = spread;
@@ -44,9 +49,9 @@ void stack_place_in(struct stack *k, uint32_t *of, unsigned spread)
 void stack_fini(struct stack *k)
 {
     if (k->is_own)
-        free(k->of);
-    free(k->log);
-    free(k->live);
+        table_free(k->of, of_bytes(k->cap));
+    table_free(k->log, log_bytes(k->room));
+    table_free(k->live, live_bytes(k->room));
 }
 
 void stack_grow(struct stack *k, uint32_t x)
@@ -54,8 +59,7 @@ void stack_grow(struct stack *k, uint32_t x)
     uint64_t cap = k->cap;
     while (k->cap <= x)
         k->cap *= 2;
-    k->of = xrealloc(k->of, k->cap * sizeof *k->of);
-    memset(k->of + cap, 0, (k->cap - cap) * sizeof *k->of);
+    k->of = table_grow(k->of, of_bytes(cap), of_bytes(k->cap));
 }
 
 /* The next place whose line was not used again; there is one. */
@@ -106,8 +110,8 @@ void stack_tidy(struct stack *k)
     if (room != before) {
         assert(room <= UINT32_MAX);
         k->room = (uint32_t)room;
-        k->log = xrealloc(k->log, room * sizeof *k->log);
-        k->live = xrealloc(k->live, room / 64 * sizeof *k->live);
+        k->log = table_grow(k->log, log_bytes(before), log_bytes(room));
+        k->live = table_grow(k->live, live_bytes(before), live_bytes(room));
     }
     none_used_again(k);
 }

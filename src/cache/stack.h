@@ -40,6 +40,13 @@ unsigned stack_move(struct stack *k, uint32_t was);
 /* The lines that stand from a place on, the oldest first. Returns how many; out: [held]. */
 size_t stack_lines(const struct stack *k, uint32_t from, uint32_t *out);
 
+/* What a use of the line will change, some time before; where its place stands is near. */
+__attribute__((always_inline)) static inline void stack_fetch(const struct stack *k, uint32_t x)
+{
+    if (x < k->cap)
+        __builtin_prefetch(&k->live[k->of[(uint64_t)x << k->spread] / 64], 1);
+}
+
 static inline void stack_append(struct stack *k, uint32_t x)
 {
     uint32_t place = ++k->newest;

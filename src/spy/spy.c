@@ -83,7 +83,7 @@ struct spy *spy_new(const struct spy_options *options)
     if (options->has_threads && options->config_count && shared_line(&options->configs[0]))
         s->second = witness_new(shared_line(&options->configs[0]));
     if (options->has_threads)
-        s->touches = xmalloc(sizeof *s->touches);
+        s->touches = touches_new();
     return s;
 }
 

@@ -4,33 +4,33 @@
 
 #include <stdlib.h>
 
+struct touches *touches_new(void)
+{
+    struct touches *t = xmalloc(sizeof *t);
+    numbers_init(&t->numbers);
+    return t;
+}
+
 void touches_free(struct touches *t)
 {
     if (!t)
         return;
-    map_fini(&t->numbers);
+    numbers_fini(&t->numbers);
     VEC_FREE(&t->rows);
     VEC_FREE(&t->pages);
     VEC_FREE(&t->all);
     free(t);
 }
 
-static size_t find_page(struct touches *t, unsigned thread, uint32_t cell, uint64_t page)
+static struct touch_page *page_of(struct touches *t, uint64_t page)
 {
-    uint64_t *n = map_place(&t->numbers, page);
-    if (!*n) {
-        VEC_PUSH(&t->pages, ((struct touch_page){.cell = cell, .first = (uint8_t)thread, .usual = (uint8_t)thread}));
-        *n = t->pages.len;
+    size_t number = numbers_of(&t->numbers, page);
+    if (number >= t->pages.len) {
+        VEC_RESERVE(&t->pages, number + 1);
+        memset(t->pages.data + t->pages.len, 0, (number + 1 - t->pages.len) * sizeof *t->pages.data);
+        t->pages.len = number + 1;
     }
-    return *n - 1;
-}
-
-static struct touch_page *page_of(struct touches *t, unsigned thread, uint32_t cell, uint64_t page)
-{
-    struct touch_known *k = &t->known[page % TOUCH_KNOWN];
-    if (k->page != page + 1)
-        *k = (struct touch_known){page + 1, find_page(t, thread, cell, page)};
-    return &t->pages.data[k->number];
+    return &t->pages.data[number];
 }
 
 static struct spy_touched *row_of(struct touches *t, uint32_t object)
@@ -70,12 +70,13 @@ static void vote_thread(struct touch_page *p, unsigned thread)
 
 void touches_visit(struct touches *t, unsigned thread, uint32_t object, uint32_t cell, uint64_t page)
 {
-    size_t known = t->pages.len;
-    struct touch_page *p = page_of(t, thread, cell, page);
+    struct touch_page *p = page_of(t, page);
     struct spy_touched *row = row_of(t, object);
-    bool is_elsewhere = p->first != thread, is_first = t->pages.len > known;
-    if (!is_first) /* who initialises it need not use it */
+    if (p->is_touched) /* who initialises it need not use it */
         vote_thread(p, thread);
+    else
+        *p = (struct touch_page){cell, 0, (uint8_t)thread, (uint8_t)thread, true};
+    bool is_elsewhere = p->first != thread;
     row->visits++;
     row->elsewhere += is_elsewhere;
     row->usual += is_elsewhere && p->usual == thread;

@@ -6,28 +6,26 @@
 #ifndef MTOOL_SPY_TOUCH_H
 #define MTOOL_SPY_TOUCH_H
 
+#include "cache/tables/numbers.h"
 #include "spy/spy.h"
 
-enum { TOUCH_PAGE = 12, TOUCH_SLOTS = 64, TOUCH_KNOWN = 8192 };
+enum { TOUCH_PAGE = 12, TOUCH_SLOTS = 64 };
 
 struct touch_page {
     uint32_t cell;        /* whose reference was the first */
     uint32_t votes;       /* of `usual`: the majority keeps them */
     uint8_t first, usual; /* threads; usual: of those that visit it now */
-};
-struct touch_known {
-    uint64_t page; /* + 1; 0: none */
-    size_t number;
+    bool is_touched;      /* nothing else is known before */
 };
 struct touches {
-    struct map numbers; /* page -> of `pages`, + 1 */
-    VEC(struct touch_page) pages;
-    VEC(uint32_t) rows; /* by object: of `all`, + 1; 0: none */
+    struct numbers numbers;       /* of pages */
+    VEC(struct touch_page) pages; /* by number */
+    VEC(uint32_t) rows;           /* by object: of `all`, + 1; 0: none */
     VEC(struct spy_touched) all;
-    struct touch_known known[TOUCH_KNOWN];           /* by page: of `pages` */
     uint64_t recent[CACHE_THREADS_MAX][TOUCH_SLOTS]; /* pages + 1 */
 };
 void touches_visit(struct touches *t, unsigned thread, uint32_t object, uint32_t cell, uint64_t page);
+struct touches *touches_new(void);
 void touches_free(struct touches *t);
 /* Of others, whose cells and objects are cells[cell] and objects[object]. */
 void touches_absorb(struct touches *t, const struct touches *from, const uint32_t *cells, const uint32_t *objects);

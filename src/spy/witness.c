@@ -1,14 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0
- * A number for each line, in groups; of lines that several threads reach, who has them and who lost them. */
+ * A number for each line; of lines that several threads reach, who has them and who lost them. */
 #include "spy/witness.h"
+#include "cache/tables/table.h"
 
 #include <stdlib.h>
+
+enum { ROOM_FIRST = 1 << 12 };
 
 struct witness *witness_new(uint32_t line_bytes)
 {
     struct witness *w = xmalloc(sizeof *w);
     w->shift = (unsigned)__builtin_ctz(line_bytes);
-    w->arena = arena_new();
+    numbers_init(&w->numbers);
+    w->room = ROOM_FIRST;
+    w->states = table_new(w->room * sizeof *w->states);
     return w;
 }
 
@@ -16,20 +21,19 @@ void witness_free(struct witness *w)
 {
     if (!w)
         return;
-    map_fini(&w->groups);
+    numbers_fini(&w->numbers);
+    table_free(w->states, w->room * sizeof *w->states);
     VEC_FREE(&w->lines);
-    arena_free(w->arena);
     free(w);
 }
 
-static uint32_t *find(struct witness *w, unsigned thread, uint64_t group)
+static void grow(struct witness *w, uint32_t number)
 {
-    uint64_t *at = map_place(&w->groups, group);
-    if (!*at)
-        *at = (uint64_t)(uintptr_t)ARENA_ARRAY(w->arena, uint32_t, WITNESS_LINES);
-    uint32_t *lines = (uint32_t *)(uintptr_t)*at;
-    w->recent[thread][group % WITNESS_SLOTS] = (struct witness_slot){group + 1, lines};
-    return lines;
+    size_t room = w->room;
+    while (room <= number)
+        room *= 2;
+    w->states = table_grow(w->states, w->room * sizeof *w->states, room * sizeof *w->states);
+    w->room = room;
 }
 
 static struct witness_line *line_of(struct witness *w, uint32_t *state)
@@ -41,11 +45,12 @@ static struct witness_line *line_of(struct witness *w, uint32_t *state)
     return &w->lines.data[*state - WITNESS_THREADS - 1];
 }
 
-static uint32_t *state_of(struct witness *w, const struct witness_ref *r)
+static uint32_t number_of(struct witness *w, uint64_t line)
 {
-    uint64_t group = r->line / WITNESS_LINES;
-    const struct witness_slot *slot = &w->recent[r->thread][group % WITNESS_SLOTS];
-    return (slot->group == group + 1 ? slot->lines : find(w, r->thread, group)) + r->line % WITNESS_LINES;
+    uint32_t number = numbers_of(&w->numbers, line);
+    if (number >= w->room)
+        grow(w, number);
+    return number;
 }
 
 static void share(struct witness *w, uint32_t *state, unsigned thread, bool writes)
@@ -68,28 +73,26 @@ static void share(struct witness *w, uint32_t *state, unsigned thread, bool writ
 /* What many look at is far off: it is fetched for all of them first, step by step. */
 void witness_settle(struct witness *w)
 {
-    uint32_t *states[WITNESS_PENDING];
+    uint32_t numbers[WITNESS_PENDING];
     const size_t count = w->pending_count;
     for (size_t i = 0; i < count; i++) {
-        states[i] = state_of(w, &w->pending[i]);
-        __builtin_prefetch(states[i], 1);
+        numbers[i] = number_of(w, w->pending[i].line);
+        __builtin_prefetch(&w->states[numbers[i]], 1);
     }
     for (size_t i = 0; i < count; i++)
-        if (*states[i] > WITNESS_THREADS)
-            __builtin_prefetch(&w->lines.data[*states[i] - WITNESS_THREADS - 1], 1);
+        if (w->states[numbers[i]] > WITNESS_THREADS)
+            __builtin_prefetch(&w->lines.data[w->states[numbers[i]] - WITNESS_THREADS - 1], 1);
     for (size_t i = 0; i < count; i++) {
         const struct witness_ref *r = &w->pending[i];
-        if (*states[i] != r->thread + 1u)
-            share(w, states[i], r->thread, r->writes);
+        uint32_t *state = &w->states[numbers[i]];
+        if (*state != r->thread + 1u)
+            share(w, state, r->thread, r->writes);
     }
     w->pending_count = 0;
 }
 
 uint64_t witness_misses(const struct witness *w, uint64_t address)
 {
-    uint64_t line = address >> w->shift, at;
-    if (!map_get(&w->groups, line / WITNESS_LINES, &at))
-        return 0;
-    uint32_t state = ((const uint32_t *)(uintptr_t)at)[line % WITNESS_LINES];
+    uint32_t number = numbers_get(&w->numbers, address >> w->shift), state = number < w->room ? w->states[number] : 0;
     return state > WITNESS_THREADS ? w->lines.data[state - WITNESS_THREADS - 1].misses : 0;
 }

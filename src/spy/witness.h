@@ -7,15 +7,10 @@
 #define MTOOL_SPY_WITNESS_H
 
 #include "base/base.h"
+#include "cache/tables/numbers.h"
 
-enum { WITNESS_LINES = 64, WITNESS_SLOTS = 4096, WITNESS_THREADS = 64, WITNESS_PENDING = 256 };
+enum { WITNESS_THREADS = 64, WITNESS_PENDING = 256 };
 
-struct witness_slot {
-    uint64_t group; /* + 1 */
-    /* [WITNESS_LINES] 0: reached by none; thread + 1: by this one alone; above WITNESS_THREADS: by several, its place
-     * among `lines` and as much more */
-    uint32_t *lines;
-};
 struct witness_line { /* a bit for each thread */
     uint64_t holders, lost, misses;
 };
@@ -28,10 +23,12 @@ struct witness {
     unsigned shift; /* of an address, to its line */
     size_t pending_count;
     struct witness_ref pending[WITNESS_PENDING]; /* that came, in order, and are not looked at yet */
-    struct arena *arena;
-    struct map groups;              /* of lines -> what slots have of them, as a number */
+    struct numbers numbers;                      /* of lines */
+    /* [room] by number. 0: reached by none; thread + 1: by this one alone; above WITNESS_THREADS: by several, its place
+     * among `lines` and as much more */
+    uint32_t *states;
+    size_t room;
     VEC(struct witness_line) lines; /* that several threads have reached */
-    struct witness_slot recent[WITNESS_THREADS][WITNESS_SLOTS];
 };
 
 struct witness *witness_new(uint32_t line_bytes);

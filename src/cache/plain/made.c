@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Plain levels are made, emptied and freed. */
 #include "cache/plain/plain.h"
+#include "cache/tables/table.h"
 
 #include <stdlib.h>
 
@@ -43,8 +44,8 @@ static void init_level(struct plain_level *l, const struct cache_level *k, uint6
     l->mask = l->sets & (l->sets - 1) ? 0 : l->sets - 1;
     l->ways = k->ways;
     l->row = ALIGN_UP(k->ways, 4);
-    l->used = xmalloc(l->sets * l->row * sizeof *l->used);
-    l->lines = xmalloc(l->sets * l->row * sizeof *l->lines);
+    l->used = table_new(l->sets * l->row * sizeof *l->used);
+    l->lines = table_new(l->sets * l->row * sizeof *l->lines);
     shadow_init(&l->shadow, room);
     begin_level(l, in_window);
 }
@@ -88,14 +89,15 @@ void plain_add_bank(const struct cache *c, struct plain *p, unsigned thread)
 static void bank_free(struct plain_bank *b)
 {
     for (unsigned i = 0; b && i < PLAIN_LEVELS_MAX; i++) {
-        free(b->levels[i].used);
-        free(b->levels[i].lines);
+        uint64_t ways = b->levels[i].sets * b->levels[i].row;
+        table_free(b->levels[i].used, ways * sizeof *b->levels[i].used);
+        table_free(b->levels[i].lines, ways * sizeof *b->levels[i].lines);
         free(b->levels[i].stays);
         free(b->levels[i].held);
         shadow_fini(&b->levels[i].shadow);
     }
     if (b)
-        free(b->memory);
+        plain_free_lines(b);
     free(b);
 }
 

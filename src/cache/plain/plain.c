@@ -3,11 +3,12 @@
  * go. */
 #include "cache/plain/plain.h"
 #include "cache/plain/window.h"
+#include "cache/tables/table.h"
 
 #include <assert.h>
 #include <stdlib.h>
 
-enum { LINES_FIRST = 1 << 10, AHEAD = 16, PART = 2048, FAR_SHARE = 24, HOST_LINE = 64 };
+enum { LINES_FIRST = 1 << 10, AHEAD = 8, PART = 2048, FAR_SHARE = 24, HOST_LINE = 64, FETCHED = 64, NEAR = 8 };
 /* Of what is run with: functions that are told `how` are made once for each. */
 enum { SEVERAL = 1, IN_WINDOW = 2 }; /* threads; cache_window_begin */
 #define INLINED __attribute__((always_inline)) static inline
@@ -20,6 +21,7 @@ struct reference { /* of which a line is looked at */
     unsigned unknown;            /* in a window: levels of which it is not known whether it missed them */
     const struct cache_ref *ref; /* of several threads alone */
     struct plain_bank *bank;     /* of its thread */
+    bool is_watched;             /* some thread may have lost the line, or one of its lines */
 };
 
 static struct visit visit_of(const struct reference *r)
@@ -66,14 +68,23 @@ INLINED void touch(struct plain_level *l, uint64_t line, uint32_t way)
     l->used[plain_set(l, line) * l->row + way] = l->clock << PLAIN_WAY_BITS | way;
 }
 
+/* Four at a time, which this processor compares as numbers with a sign. */
+typedef int32_t four __attribute__((vector_size(16)));
+#define FOUR_SIGNS ((four){INT32_MIN, INT32_MIN, INT32_MIN, INT32_MIN})
+
 INLINED uint32_t oldest_way(const uint32_t *used, uint32_t row)
 {
-    uint32_t least[4] = {used[0], used[1], used[2], used[3]};
-    for (uint32_t way = 4; way < row; way += 4)
-        for (uint32_t k = 0; k < 4; k++)
-            least[k] = used[way + k] < least[k] ? used[way + k] : least[k];
-    uint32_t a = least[0] < least[1] ? least[0] : least[1], b = least[2] < least[3] ? least[2] : least[3];
-    return (a < b ? a : b) & (PLAIN_WAYS_MAX - 1);
+    four least, next;
+    memcpy(&least, used, sizeof least);
+    least ^= FOUR_SIGNS;
+    for (uint32_t way = 4; way < row; way += 4) {
+        memcpy(&next, used + way, sizeof next);
+        next ^= FOUR_SIGNS;
+        four is_less = next < least;
+        least = (next & is_less) | (least & ~is_less);
+    }
+    int32_t a = least[0] < least[1] ? least[0] : least[1], b = least[2] < least[3] ? least[2] : least[3];
+    return (uint32_t)(a < b ? a : b) & (PLAIN_WAYS_MAX - 1);
 }
 
 /* ---- what leaves, and what comes ---- */
@@ -94,7 +105,7 @@ INLINED void evict(struct cache *c, struct plain *p, unsigned at, uint32_t numbe
         return;
     if (is_dirty && !further && b != p->home)
         plain_soil_shared(p, number);
-    if (c->coherence && coherence_watches(c->coherence, numbers_line(&p->numbers, number) << p->shift))
+    if (n->flags & PLAIN_LOST)
         coherence_forget(c, (int)p->at[at], r->ref->thread, numbers_line(&p->numbers, number));
 }
 
@@ -180,10 +191,14 @@ INLINED bool reach(struct cache *c, const struct plain *p, unsigned at, uint32_t
 }
 
 /* The miss leaves what each thread has of its own. */
-static void fetch(struct cache *c, const struct plain *p, const struct reference *r)
+static void fetch(struct cache *c, const struct plain *p, uint32_t number, const struct reference *r)
 {
     struct visit v = visit_of(r);
-    coherence_fetch(c, r->line << p->shift, &v);
+    struct plain_line *n = &r->bank->of[number];
+    if (!r->is_watched && n->flags & PLAIN_ALONE)
+        return;
+    if (coherence_fetch(c, r->line << p->shift, &v))
+        n->flags |= PLAIN_ALONE;
 }
 
 /* How many levels lack the line, the nearest first. */
@@ -214,7 +229,7 @@ INLINED void miss(struct cache *c, struct plain *p, uint32_t number, bool in_sha
     for (unsigned at = 0; at < lack; at++) {
         count_miss(c, p, at, number, in_shadow, to[at].gone, r, how);
         if (how & SEVERAL && c->coherence && at + 1 == p->own)
-            fetch(c, p, r);
+            fetch(c, p, number, r);
         if (at + 1 < p->level_count)
             in_shadow = reach(c, p, at + 1, number, r, how);
     }
@@ -275,27 +290,38 @@ static void copy_sparse(char *to, const char *from, size_t bytes)
             memcpy(to + at, from + at, sizeof zeros);
 }
 
+void plain_free_lines(struct plain_bank *b)
+{
+    if (b->is_sparse)
+        free(b->memory);
+    else
+        table_free(b->memory, b->memory_bytes);
+}
+
 static void grow(const struct plain *p, struct plain_bank *b, uint32_t number)
 {
     bool is_sparse = b != p->home;
     uint32_t cap = (uint32_t)max_u64(b->cap, LINES_FIRST);
     while (cap <= number)
         cap *= 2;
-    void *memory = (is_sparse ? xmalloc_sparse : xmalloc)(cap * sizeof *b->of + HOST_LINE);
+    size_t bytes = cap * sizeof *b->of + HOST_LINE;
+    void *memory = (is_sparse ? xmalloc_sparse : table_new)(bytes);
     struct plain_line *of = (struct plain_line *)ALIGN_UP((uintptr_t)memory, (uintptr_t)HOST_LINE);
     if (b->cap && is_sparse)
         copy_sparse((char *)of, (const char *)b->of, b->cap * sizeof *of);
     else if (b->cap)
         memcpy(of, b->of, b->cap * sizeof *of);
-    free(b->memory);
+    plain_free_lines(b);
     b->memory = memory;
+    b->memory_bytes = bytes;
+    b->is_sparse = is_sparse;
     b->of = of;
     b->cap = cap;
 }
 
 void plain_make_room(struct plain *p, struct plain_bank *b, uint32_t number)
 {
-    if (number >= b->cap)
+    if (number >= b->cap || (b->is_sparse && b == p->home))
         grow(p, b, number);
     place_stacks(p, b);
 }
@@ -341,15 +367,21 @@ INLINED void use_only(struct plain *p, struct plain_bank *of_thread, uint32_t x,
     touch(&b->levels[0], line, b->of[x].way[0]);
 }
 
-/* What other threads have of its lines is taken from them. A line that the nearest level has dirty is no other's; what
- * was lost of it counts byte by byte (watched). */
-INLINED void write_to_others(struct cache *c, uint32_t number, const struct reference *r, bool is_one, bool is_watched)
+/* What other threads have of its lines is taken from them. What was lost counts byte by byte (watched). */
+INLINED void write_to_others(struct cache *c, uint32_t number, const struct reference *r, bool is_one)
 {
-    const struct plain_line *n = &r->bank->of[number];
-    if (is_one && n->here & n->dirty & 1 && !is_watched)
+    struct plain_line *n = &r->bank->of[number];
+    if (!r->is_watched && n->flags & PLAIN_ALONE)
         return;
     struct visit v = visit_of(r);
-    coherence_write(c, &v);
+    if (coherence_write(c, &v) && is_one)
+        n->flags |= PLAIN_ALONE;
+}
+
+/* Whether some thread may have lost the line. What was lost in windows before is known of all. */
+INLINED bool is_watched(const struct cache *c, const struct plain *p, uint32_t number, uint64_t address, unsigned how)
+{
+    return how & IN_WINDOW ? coherence_watches(c->coherence, address) : p->home->of[number].flags & PLAIN_WATCHED;
 }
 
 INLINED void run_one(struct cache *c, struct plain *p, struct plain_bank *b, uint32_t number, const struct cache_ref *r,
@@ -368,9 +400,9 @@ INLINED void run_one(struct cache *c, struct plain *p, struct plain_bank *b, uin
                           .bank = b};
     uint64_t last = (r->address + r->bytes - 1) >> p->shift;
     bool is_one = x.line == last, is_shared = how & SEVERAL && c->coherence;
-    bool is_watched = is_shared && (!is_one || coherence_watches(c->coherence, r->address));
+    x.is_watched = is_shared && (!is_one || is_watched(c, p, number, r->address, how));
     if (is_shared && stores)
-        write_to_others(c, number, &x, is_one, is_watched);
+        write_to_others(c, number, &x, is_one);
     unsigned farthest = use(c, p, number, &x, stores, how);
     while (x.line < last) {
         x.line++;
@@ -379,7 +411,7 @@ INLINED void run_one(struct cache *c, struct plain *p, struct plain_bank *b, uin
     }
     l->counts.references[x.kind]++;
     tally_count_reference(&l->tally, r->cell);
-    if (is_watched) {
+    if (x.is_watched) {
         struct visit v = visit_of(&x);
         coherence_use(c, &v);
     }
@@ -387,11 +419,15 @@ INLINED void run_one(struct cache *c, struct plain *p, struct plain_bank *b, uin
         curve_count(p->curve, how & SEVERAL ? farthest : p->curve_size[farthest], r->cell);
 }
 
-/* The sets of further levels that it will be looked for in. */
+/* The sets of further levels that it will be looked for in, and what says that it was used before. */
 INLINED void fetch_further(const struct cache *c, const struct plain *p, const struct plain_bank *b, uint32_t number,
                            uint64_t line, unsigned how)
 {
     unsigned here = b->of[number].here;
+    if (how & SEVERAL && p->curve)
+        stack_fetch(&p->curve->stack, number);
+    if (!(how & SEVERAL))
+        stack_fetch(&p->stack, number);
     if (here & 1)
         return;
     for (unsigned at = 1; !(here & 1) && at < p->level_count; at++, here >>= 1) {
@@ -399,8 +435,9 @@ INLINED void fetch_further(const struct cache *c, const struct plain *p, const s
         uint64_t first = plain_set(l, line) * l->row;
         __builtin_prefetch(&l->used[first], 1);
         __builtin_prefetch(&l->lines[first], 1);
+        shadow_fetch(&l->shadow, number);
     }
-    if (how & SEVERAL && c->coherence)
+    if (how & SEVERAL && c->coherence && !(b->of[number].flags & PLAIN_ALONE))
         coherence_look(c->coherence, line << p->shift);
 }
 
@@ -415,13 +452,24 @@ INLINED void fetch_line(const struct plain *p, const struct plain_bank *b, uint3
         __builtin_prefetch(&p->curve->stack.of[number], 1);
 }
 
-/* Where many miss not all that is known of lines is near: it is fetched in two steps, some references before. (A
- * further step, for the lines that have to go, costs more than it saves: to find them the whole set is read twice.) */
+/* What is known of the lines that will most likely go for it. */
+INLINED void fetch_gone(const struct plain *p, const struct plain_bank *b, uint32_t number, uint64_t line, unsigned how)
+{
+    unsigned here = b->of[number].here;
+    for (unsigned at = 0; !(here & 1) && at < p->level_count; at++, here >>= 1) {
+        const struct plain_bank *of = how & SEVERAL && at < p->own ? b : p->home;
+        const struct plain_level *l = &of->levels[at];
+        uint64_t first = plain_set(l, line) * l->row;
+        __builtin_prefetch(&of->of[l->lines[first + oldest_way(&l->used[first], l->row)]], 1);
+    }
+}
+
+/* Where many miss not all that is known of lines is near: it is fetched in three steps, some references before. */
 INLINED void run_far(struct cache *c, struct plain *p, const struct cache_ref *refs, size_t count, unsigned how)
 {
     uint32_t numbers[PART];
-    for (size_t i = 0; i < count + 2 * AHEAD; i++) {
-        size_t next = i - AHEAD, now = next - AHEAD;
+    for (size_t i = 0; i < count + 3 * AHEAD; i++) {
+        size_t next = i - AHEAD, last = next - AHEAD, now = last - AHEAD;
         if (i < count) {
             struct plain_bank *b = how & SEVERAL ? p->banks[refs[i].thread] : p->home;
             numbers[i] = refs[i].kind == CACHE_FETCH ? 0 : number_of(p, b, refs[i].address >> p->shift, how);
@@ -430,6 +478,9 @@ INLINED void run_far(struct cache *c, struct plain *p, const struct cache_ref *r
         if (next < count)
             fetch_further(c, p, how & SEVERAL ? p->banks[refs[next].thread] : p->home, numbers[next],
                           refs[next].address >> p->shift, how);
+        if (last < count)
+            fetch_gone(p, how & SEVERAL ? p->banks[refs[last].thread] : p->home, numbers[last],
+                       refs[last].address >> p->shift, how);
         if (now < count && numbers[now])
             run_one(c, p, how & SEVERAL ? p->banks[refs[now].thread] : p->home, numbers[now], &refs[now], how);
     }
@@ -437,10 +488,16 @@ INLINED void run_far(struct cache *c, struct plain *p, const struct cache_ref *r
 
 INLINED void run_near(struct cache *c, struct plain *p, const struct cache_ref *refs, size_t count, unsigned how)
 {
-    for (const struct cache_ref *r = refs; r < refs + count; r++) {
-        struct plain_bank *b = how & SEVERAL ? p->banks[r->thread] : p->home;
-        if (r->kind != CACHE_FETCH)
-            run_one(c, p, b, number_of(p, b, r->address >> p->shift, how), r, how);
+    uint32_t numbers[NEAR];
+    for (size_t i = 0; i < count + NEAR - 1; i++) {
+        size_t now = i - (NEAR - 1);
+        if (i < count) {
+            struct plain_bank *b = how & SEVERAL ? p->banks[refs[i].thread] : p->home;
+            numbers[i % NEAR] = refs[i].kind == CACHE_FETCH ? 0 : number_of(p, b, refs[i].address >> p->shift, how);
+            __builtin_prefetch(&b->of[numbers[i % NEAR]], 1);
+        }
+        if (now < count && numbers[now % NEAR])
+            run_one(c, p, how & SEVERAL ? p->banks[refs[now].thread] : p->home, numbers[now % NEAR], &refs[now], how);
     }
 }
 
@@ -493,8 +550,10 @@ static void run_some(struct cache *c, struct plain *p, const struct cache_ref *r
 static size_t run_known(const struct cache *c, const struct plain *p, const struct cache_ref *refs, size_t count)
 {
     size_t n = 0;
-    while (n < count && p->banks[refs[n].thread] && (refs[n].kind != CACHE_FETCH || c->nearest_code == NO_LEVEL))
+    while (n < count && p->banks[refs[n].thread] && (refs[n].kind != CACHE_FETCH || c->nearest_code == NO_LEVEL)) {
+        __builtin_prefetch(&refs[n + FETCHED]);
         n++;
+    }
     return n;
 }
 

@@ -37,6 +37,13 @@ struct plain_line {
     uint32_t left[PLAIN_LEVELS_MAX]; /* as that of struct causes_line: NOTE_EVICTED or NOTE_TAKEN; 0: it never left */
     uint8_t way[PLAIN_LEVELS_MAX];
     uint8_t here, dirty; /* levels, a bit each */
+    uint8_t flags;       /* enum plain_flag; of several threads alone */
+};
+/* What coherence.c would say of a line, so that it is asked of few: of most no other thread knows. */
+enum plain_flag {
+    PLAIN_ALONE = 1,   /* the bank's thread is its only owner */
+    PLAIN_LOST = 2,    /* the bank's thread has lost it to another's write */
+    PLAIN_WATCHED = 4, /* in plain.home: some thread has; not kept from one window to the next */
 };
 enum { PLAIN_LINE_SPREAD = 3 }; /* log2 of how many times a place it is */
 _Static_assert(sizeof(struct plain_line) == sizeof(uint32_t) << PLAIN_LINE_SPREAD, "they lie in a row");
@@ -61,7 +68,9 @@ struct plain_bank {                              /* of a thread */
     struct plain_level levels[PLAIN_LEVELS_MAX]; /* the first `own` of the plain levels; of plain.home all */
     struct plain_line *of;                       /* [cap] by number, in `memory` */
     void *memory;
+    size_t memory_bytes;
     uint32_t cap;
+    bool is_sparse; /* the memory takes only the pages used: most lines are other threads' */
 };
 
 struct plain {
@@ -94,7 +103,9 @@ void plain_free(struct plain *p);
 bool plain_carry(struct plain *p, const struct cache *c, struct cache_curve *k);
 /* Returns how many of them are plain. */
 size_t plain_run(struct cache *c, struct plain *p, const struct cache_ref *refs, size_t count);
-void plain_make_room(struct plain *p, struct plain_bank *b, uint32_t number); /* for lines up to that */
+/* For lines up to that. Where a bank has become home its memory is that of one. */
+void plain_make_room(struct plain *p, struct plain_bank *b, uint32_t number);
+void plain_free_lines(struct plain_bank *b);
 /* A bank for the thread, of the first one with all levels. Of windows of several threads the first one is for who made
  * most of the references in the window before, whoever comes. */
 void plain_add_bank(const struct cache *c, struct plain *p, unsigned thread);

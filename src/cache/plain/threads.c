@@ -49,6 +49,8 @@ static void move_line(struct plain_line *to, struct plain_line *from, unsigned o
         to->way[at] = from->way[at];
         from->at[at] = from->left[at] = 0;
     }
+    to->flags |= from->flags & PLAIN_WATCHED;
+    from->flags &= (uint8_t)~PLAIN_WATCHED;
     to->here = (uint8_t)(to->here | (from->here & shared));
     to->dirty = (uint8_t)(to->dirty | (from->dirty & shared));
     from->here = (uint8_t)(from->here & ~shared);
@@ -142,10 +144,13 @@ bool plain_take(struct cache *c, int at, unsigned thread, uint64_t line, uint32_
     n->here = (uint8_t)(n->here & ~(1u << i));
     n->dirty = (uint8_t)(n->dirty & ~(1u << i));
     c->levels[at].counts.write_backs += was_dirty;
+    n->flags &= (uint8_t)~PLAIN_ALONE;
     *dirty |= was_dirty;
     if (!was_here && !was_in_shadow)
         return false;
     n->left[i] = by << NOTE_HOW_BITS | NOTE_TAKEN;
+    n->flags |= PLAIN_LOST;
+    p->home->of[number].flags |= PLAIN_WATCHED;
     return true;
 }
 
@@ -156,8 +161,10 @@ bool plain_clean(const struct cache *c, int at, unsigned thread, uint64_t line)
     uint32_t number;
     struct plain_line *n = i < p->own ? line_of(p, thread, line, &number) : NULL;
     bool was_dirty = n && n->dirty >> i & 1;
-    if (was_dirty)
-        n->dirty = (uint8_t)(n->dirty & ~(1u << i));
+    if (!n)
+        return false;
+    n->dirty = (uint8_t)(n->dirty & ~(1u << i));
+    n->flags &= (uint8_t)~PLAIN_ALONE;
     return was_dirty;
 }
 
