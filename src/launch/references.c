@@ -222,13 +222,14 @@ void references_take_rest(struct references *s, uint32_t area)
 
 /* ---- chunks that are begun ---- */
 
-/* Of the entries from there up to `put`, where those end that are made for certain: the last one may be under way. */
-static uint64_t end_of_made(const struct wire_stream *w, uint64_t at, uint64_t put)
+uint64_t references_end_of_made(const struct wire_stream *w, uint64_t at, uint64_t put)
 {
     uint64_t made = at;
     for (uint64_t next = at; next < put; at = next) {
         const struct wire_entry *e = (const struct wire_entry *)(const void *)((const char *)w + at);
         made = at;
+        if (!__atomic_load_n(&e->address, __ATOMIC_ACQUIRE))
+            break;
         next = at + (1 + (wire_is_event(e) ? wire_event_entries(e) : 0)) * sizeof *e;
     }
     return made;
@@ -243,7 +244,7 @@ void references_take_made(struct references *s, uint32_t area, uint64_t until)
         return;
     if (put <= at + a->taken_bytes || put - at > WIRE_CHUNK_BYTES)
         return;
-    uint64_t to = end_of_made(w, at + a->taken_bytes, put) - at;
+    uint64_t to = references_end_of_made(w, at + a->taken_bytes, put) - at;
     if (to <= a->taken_bytes)
         return;
     references_hand_over(s, area, &(struct wire_chunk){w->begin, until, 0, w->thread, w->fs, 0}, to);
