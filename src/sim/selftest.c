@@ -59,6 +59,7 @@ static double true_cycles(struct selftest *t, const struct kernel *k, bool wide)
 /* ---- stream ---- */
 
 /* The second round of those recorded: entry to entry. */
+enum { ROUND_ENDS = 3 };
 static bool find_round(const struct record *r, uint64_t entry, size_t *first, size_t *end)
 {
     unsigned seen = 0;
@@ -66,9 +67,9 @@ static bool find_round(const struct record *r, uint64_t entry, size_t *first, si
         if (r->steps[i].rip != entry)
             continue;
         seen++;
-        if (seen == 2)
+        if (seen == ROUND_ENDS - 1)
             *first = i;
-        if (seen == 3) {
+        if (seen == ROUND_ENDS) {
             *end = i;
             return true;
         }
@@ -124,6 +125,8 @@ static int record_stream(struct selftest *t, struct record *r, const struct kern
         uint64_t addr;
     } entry = {.f = k->entry};
     size_t first = 0, end = 0;
+    r->last_at = entry.addr;
+    r->last_count = ROUND_ENDS;
     if (record_run(k->run, 4, t->data, r) < 0)
         return diag_error(
             "single steps (the trap flag) do not work here, so the self-test of the core model cannot run; "
