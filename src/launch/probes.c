@@ -14,6 +14,13 @@ static uint64_t cpu_since_start(const struct wire_probe *c, const struct end *en
     return apart <= WIRE_PROBE_READING && end->cpu_ns > c->reading_ns ? end->cpu_ns - c->reading_ns : 0;
 }
 
+static void add_stamps(struct observed_stamps *to, uint32_t seen, uint64_t ticks, uint64_t squares)
+{
+    to->seen += seen;
+    to->ticks += ticks;
+    to->squares += squares;
+}
+
 static void add_cell(struct observed_probe *to, const struct wire_probe *c, const struct end *end)
 {
     to->ticks += c->ticks;
@@ -22,6 +29,11 @@ static void add_cell(struct observed_probe *to, const struct wire_probe *c, cons
     to->clocked_ns += c->clocked_ns;
     to->cut += c->cut;
     to->looks += c->looks;
+    to->restarts += c->restarts;
+    to->look_seen += c->look_seen;
+    to->look_ticks += c->look_ticks;
+    add_stamps(&to->begin, c->begin_seen, c->begin_ticks, c->begin_squares);
+    add_stamps(&to->end, c->end_seen, c->end_ticks, c->end_squares);
     if (c->start && c->start < end->ticks) {
         to->open++;
         to->open_ticks += end->ticks - c->start;

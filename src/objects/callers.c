@@ -137,7 +137,7 @@ void select_compare_taken(struct selection *s)
     size_t count = 0;
     for (size_t i = 0; i < s->out.len; i++)
         if (s->out.data[i].verdict == PROF_TAKEN)
-            taken[count++] = (struct overlap_object){&s->out.data[i], &s->details.data[i].part};
+            taken[count++] = (struct overlap_object){&s->out.data[i], (uint32_t)i, &s->details.data[i].part};
     overlap_build(s->j, &s->graph, s->cover, s->chains, taken, count);
 }
 

@@ -19,6 +19,7 @@ struct overlap {
     const struct overlap_object *objects;
     size_t count;
     double *within; /* [inner * count + outer]: how much of the inner's work is done within the outer */
+    VEC(struct prof_pairs) pairs;
 };
 
 static double within(const struct overlap *v, size_t inner, size_t outer)
@@ -101,15 +102,33 @@ static void look_at(struct overlap *v, size_t outer, const struct chains *chains
 }
 
 /* Of two that are the same code, the one that stands first is inside. */
-static void count_pairs(const struct overlap *v, size_t outer)
+static double pairs_of(const struct overlap *v, size_t inner, size_t outer)
+{
+    bool is_same = within(v, outer, inner) >= 1 && within(v, inner, outer) >= 1;
+    return inner == outer || (is_same && inner > outer)
+               ? 0
+               : within(v, inner, outer) * (double)v->objects[inner].o->entries;
+}
+
+static void count_pairs(struct overlap *v, size_t outer)
 {
     struct prof_candidate *o = v->objects[outer].o;
     o->pairs_inside = 0;
     for (size_t i = 0; i < v->count; i++) {
-        bool is_same = within(v, outer, i) >= 1 && within(v, i, outer) >= 1;
-        if (i != outer && (!is_same || i < outer))
-            o->pairs_inside += within(v, i, outer) * (double)v->objects[i].o->entries;
+        double pairs = pairs_of(v, i, outer);
+        o->pairs_inside += pairs;
+        if (pairs > 0)
+            VEC_PUSH(&v->pairs, ((struct prof_pairs){v->objects[i].candidate, v->objects[outer].candidate, pairs}));
     }
+}
+
+static void keep_pairs(const struct overlap *v)
+{
+    struct prof_result *r = v->j->r;
+    r->pairs_count = v->pairs.len;
+    r->pairs = ARENA_ARRAY(r->arena, struct prof_pairs, v->pairs.len + 1);
+    if (v->pairs.len)
+        memcpy(r->pairs, v->pairs.data, v->pairs.len * sizeof *v->pairs.data);
 }
 
 /* ---- the sum ---- */
@@ -159,6 +178,8 @@ void overlap_build(struct join *j, const struct graph *graph, struct cover *c, c
         look_at(&v, i, chains);
     for (size_t i = 0; i < count; i++)
         count_pairs(&v, i);
+    keep_pairs(&v);
     choose_disjoint(&v);
+    VEC_FREE(&v.pairs);
     free(v.within);
 }

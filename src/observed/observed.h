@@ -49,9 +49,13 @@ struct observed_moment {
 struct observed_probe { /* of one object, summed over threads and processes: in ticks, with what the probes took
                            themselves; see struct wire_probe */
     uint32_t module, cell;
-    uint64_t ticks, count, clocked_ticks, clocked_ns, cut, looks;
-    uint64_t open, open_ticks; /* under way when the program ended; ticks until then, not part of ticks */
-    uint64_t open_ns;          /* processor time of these; 0: not known (of threads, or it made processes) */
+    uint64_t ticks, count, clocked_ticks, clocked_ns, cut, looks, restarts;
+    struct observed_stamps {
+        uint64_t seen, ticks, squares; /* how many stamped twice, what they took, and its squares */
+    } begin, end;                      /* of starts, of stops */
+    uint64_t look_seen, look_ticks;    /* of those that looked at the processor time likewise, but all of them */
+    uint64_t open, open_ticks;         /* under way when the program ended; ticks until then, not part of ticks */
+    uint64_t open_ns;                  /* processor time of these; 0: not known (of threads, or it made processes) */
 };
 struct observed_thread { /* in order of their beginnings; the first is the program's first */
     uint32_t tid;

@@ -8,8 +8,8 @@
 #include "result/unexplained.h"
 
 #include <math.h>
+#include <stdlib.h>
 
-#define PROBE_ERROR 0.25  /* of what the probes took themselves: how far that may be off */
 #define COUNT_UNLIKE 0.01 /* entries that differ by more between runs are told */
 #define RUN_ERROR 0.01    /* one run measures a time to so much at best */
 #define UNSEEN_PERIODS 3  /* of samples: what takes longer has one, but for one time in twenty */
@@ -52,12 +52,28 @@ static struct prof_interval open_s(const struct observed_probe *p, const struct 
     return (struct prof_interval){max * t->run_share, 0, max};
 }
 
-/* Of the same run as others: what no other run may do otherwise. */
-static struct prof_interval measured(const struct prof_candidate *o, const struct observed_probe *p,
-                                     const struct prof_probe_terms *t, double waiting_s)
+struct probed {                      /* a candidate's probes */
+    struct pair_cost cost;           /* of a pair of them */
+    double within_s, within_error_s; /* that pairs of others took in its time */
+};
+
+/* That the thread did not run between its probes. Readings lie apart by what is between intervals, too: who waited for
+ * a processor was taken it at any moment, so that what is waited is shared out by how long both are. */
+static struct prof_interval waiting_s(const struct observed_probe *p, const struct prof_probe_terms *t)
 {
-    double own = ((double)p->count * t->inside_ticks + o->pairs_inside * t->pair_ticks) / t->ticks_a_second;
-    double s = fmax(0, (double)p->ticks / t->ticks_a_second - own - waiting_s), error = PROBE_ERROR * own;
+    double all = fmax(0, (double)p->clocked_ticks / t->ticks_a_second - (double)p->clocked_ns * 1e-9);
+    double inside = p->clocked_ticks ? fmin(1, (double)p->ticks / (double)p->clocked_ticks) : 1;
+    double s = inside * all, error = all - s;
+    return (struct prof_interval){s, s - fmin(s, error), s + error};
+}
+
+/* Of the same run as others: what no other run may do otherwise. */
+static struct prof_interval measured(const struct probed *of, const struct observed_probe *p,
+                                     const struct prof_probe_terms *t, struct prof_interval waiting)
+{
+    double own = (double)p->count * of->cost.inside_s + of->within_s,
+           error = (double)p->count * of->cost.inside_error_s + of->within_error_s + waiting.high - waiting.value;
+    double s = fmax(0, (double)p->ticks / t->ticks_a_second - own - waiting.value);
     struct prof_interval open = open_s(p, t);
     return (struct prof_interval){s + open.value, fmax(0, s - error) + open.low, s + error + open.high};
 }
@@ -84,19 +100,40 @@ static struct prof_interval memory_of(const struct prof_result *r, const struct 
     return gate_loss(r, replayed_share(r, o), stats_difference(user, o->ideal_s));
 }
 
-static void take(struct prof_result *r, struct prof_candidate *o, const struct observed_probe *p,
-                 const struct prof_probe_terms *t, struct unexplained *sum)
+static void take(struct prof_result *r, struct prof_candidate *o, const struct probed *of,
+                 const struct observed_probe *p, const struct prof_probe_terms *t, struct unexplained *sum)
 {
-    double waiting = fmax(0, (double)p->clocked_ticks / t->ticks_a_second - (double)p->clocked_ns * 1e-9);
+    struct prof_interval waiting = waiting_s(p, t);
     o->probed_entries = p->count + p->open;
     if (!o->probed_entries)
         return;
-    o->waiting_s = waiting;
-    struct prof_interval s = measured(o, p, t, waiting);
+    o->waiting_s = waiting.value;
+    struct prof_interval s = measured(of, p, t, waiting);
     o->probed_s = of_any_run(r, o, s);
     if (isfinite(o->ideal_s.value) && o->estimable != PROF_ESTIMABLE_NOT)
         o->memory_s = memory_of(r, o);
-    unexplained_add(sum, o, s, p->looks);
+    unexplained_add(sum, o, s, &of->cost);
+}
+
+/* What a pair of each took, and what pairs of others took within it. probes[i] is of candidate of[i], or of none. */
+static struct probed *cost_of_all(const struct prof_result *r, struct prof_candidate *const *of,
+                                  const struct observed_probe *probes, size_t count, const struct prof_probe_terms *t)
+{
+    struct probed *all = xmalloc((r->candidate_count + 1) * sizeof *all);
+    const struct observed_probe none = {.count = 0};
+    for (size_t i = 0; i < r->candidate_count; i++)
+        all[i] = (struct probed){.cost = pair_cost_of(&none, t)};
+    for (size_t i = 0; i < count; i++)
+        if (of[i])
+            all[of[i] - r->candidates].cost = pair_cost_of(&probes[i], t);
+    for (size_t i = 0; i < r->pairs_count; i++) {
+        const struct prof_pairs *p = &r->pairs[i];
+        const struct pair_cost *inner = &all[p->inner].cost;
+        double looks_s = inner->looks_s * fmin(1, p->pairs / fmax(1, (double)r->candidates[p->inner].entries));
+        all[p->outer].within_s += p->pairs * inner->pair_s + looks_s;
+        all[p->outer].within_error_s += p->pairs * inner->pair_error_s + LOOK_ERROR * looks_s;
+    }
+    return all;
 }
 
 /* ---- what is to be said ---- */
@@ -179,13 +216,25 @@ void prof_probes_take(struct prof_result *r, const char *const *paths, const str
     for (size_t i = 0; i < r->candidate_count; i++)
         if (r->candidates[i].verdict == PROF_TAKEN)
             r->candidates[i].probed_entries = 0;
-    struct unexplained sum = {.pair_s = terms->pair_ticks / terms->ticks_a_second,
-                              .look_s = terms->look_ticks / terms->ticks_a_second};
+    struct unexplained sum = {.pairs_s = 0};
+    struct prof_candidate **of = xmalloc((count + 1) * sizeof(*of));
+    for (size_t i = 0; i < count; i++)
+        of[i] = candidate_of(r, paths[probes[i].module], probes[i].cell);
+    struct probed *all = cost_of_all(r, of, probes, count, terms);
     for (size_t i = 0; i < count; i++) {
-        struct prof_candidate *o = candidate_of(r, paths[probes[i].module], probes[i].cell);
-        if (o)
-            take(r, o, &probes[i], terms, &sum);
+        if (!of[i])
+            continue;
+        const struct probed *p = &all[of[i] - r->candidates];
+        diag_debug(1,
+                   "probes: a pair of %s took %.1f ns, by %llu starts and %llu stops of %llu; %llu looks at the "
+                   "processor time took %.2f ms",
+                   what(r, of[i]), 1e9 * p->cost.pair_s, (unsigned long long)probes[i].begin.seen,
+                   (unsigned long long)probes[i].end.seen, (unsigned long long)probes[i].count,
+                   (unsigned long long)probes[i].looks, 1e3 * p->cost.looks_s);
+        take(r, of[i], p, &probes[i], terms, &sum);
     }
+    free(all);
+    free(of);
     for (size_t i = 0; i < r->candidate_count; i++)
         if (r->candidates[i].verdict == PROF_TAKEN)
             judge(r, &r->candidates[i], terms->seen.period_s);

@@ -111,6 +111,8 @@ struct prof_result {
     struct prof_candidate
         *candidates; /* procedure by procedure, most memory operations first; inner loops before outer ones */
     size_t candidate_count;
+    struct prof_pairs *pairs; /* of probes that run within each other; in no profile */
+    size_t pairs_count;
     struct prof_module *modules;
     size_t module_count;
     struct prof_refused *refused; /* in order of time_share; every function left alone, executed or not */
@@ -223,6 +225,10 @@ bool prof_is_validated(const struct prof_result *r, double replayed_share);
 
 /* Is it one of those that are probed in this module? Their cells are numbered in the order of candidates. */
 bool prof_is_probed_in(const struct prof_candidate *o, const char *module);
+struct prof_pairs { /* of a candidate's probes, within another candidate's */
+    uint32_t inner, outer;
+    double pairs;
+};
 struct prof_seen {   /* samples of the program with nothing inserted */
     double period_s; /* 0: the kernel's time is not in them */
     uint64_t kernel; /* in the kernel, */
@@ -239,6 +245,9 @@ struct prof_probe_terms {
     double user_s, system_s;      /* of the run with probes */
     double start_s, after_exit_s; /* of both: before its own code, and behind it; 0: not known */
     struct prof_seen seen;
+    double begin_ticks, end_ticks; /* what a start and a stop see of themselves where these are measured: the begin is
+                                      part of inside_ticks, both are of pair_ticks */
+    double look_seen_ticks;        /* likewise of one that looks at the processor time */
 };
 /* paths: of the modules that the probes name by index. */
 void prof_probes_take(struct prof_result *r, const char *const *paths, const struct observed_probe *probes,

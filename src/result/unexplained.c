@@ -11,16 +11,15 @@
 
 #include <math.h>
 
-#define PAIR_ERROR 0.25 /* of what probes took */
-
 void unexplained_add(struct unexplained *sum, const struct prof_candidate *o, struct prof_interval probed_s,
-                     uint64_t looks)
+                     const struct pair_cost *cost)
 {
-    sum->pairs += (double)o->probed_entries;
+    sum->pairs_s += (double)o->probed_entries * cost->pair_s;
+    sum->pairs_error_s += (double)o->probed_entries * cost->pair_error_s;
+    sum->looks_s += cost->looks_s;
     if (!o->is_summed)
         return;
     sum->memory_ops += o->memory_ops_all;
-    sum->looks += (double)looks;
     if (!isfinite(o->ideal_s.value))
         return;
     sum->probed_s = stats_sum(sum->probed_s, probed_s); /* errors of different objects do not go together */
@@ -44,10 +43,10 @@ static double known(double x) { return isfinite(x) ? x : 0; }
  * behind it: no object is under way then, and its clock tells that exactly. */
 static struct prof_interval rest_of_run(const struct unexplained *sum, const struct prof_probe_terms *t)
 {
-    double pairs = sum->pairs * sum->pair_s + sum->looks * sum->look_s;
-    struct prof_interval whole = {t->user_s + t->system_s - t->start_s - t->after_exit_s - pairs, 0, 0};
-    whole.low = whole.value - PAIR_ERROR * pairs;
-    whole.high = whole.value + PAIR_ERROR * pairs;
+    double error = sum->pairs_error_s + LOOK_ERROR * sum->looks_s, probes = sum->pairs_s + sum->looks_s;
+    struct prof_interval whole = {t->user_s + t->system_s - t->start_s - t->after_exit_s - probes, 0, 0};
+    whole.low = whole.value - error;
+    whole.high = whole.value + error;
     return stats_difference(whole, sum->probed_s);
 }
 
@@ -113,7 +112,7 @@ void unexplained_fill(struct prof_result *r, const struct unexplained *sum, cons
     if (!(whole > 0))
         return;
     double share = fmin(1, sum->probed_s.value / whole), predicted = r->predicted_user_s.value;
-    r->probed_user_s = fmax(0, t->user_s - sum->pairs * sum->pair_s);
+    r->probed_user_s = fmax(0, t->user_s - sum->pairs_s);
     r->probed_system_s = t->system_s;
     if (r->coverage.memory_ops && r->coverage.memory_ops != PROF_UNKNOWN)
         r->coverage.memory_ops_probed = fmin(1, sum->memory_ops / (double)r->coverage.memory_ops);

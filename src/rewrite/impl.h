@@ -412,8 +412,8 @@ struct rw_probe_call {
     uint64_t cell, entrance; /* addresses */
     struct image_cfa frame;  /* as in rw_action */
 };
-/* lea rsp,[rsp-128]; push rax; for each action: the frame, if it is told; lea rax,[rip->cell]; call; then pop rax; lea
- * rsp,[rsp+128]. Returns its end. */
+/* lea rsp,[rsp-128]; push rax, rcx, rdx; for each action: the frame, if it is told; lea rcx,[rip->cell]; lfence; rdtsc;
+ * call; then pop rdx, rcx, rax; lea rsp,[rsp+128]. Returns its end. */
 uint8_t *rw_put_site(uint8_t *at, uint64_t addr, const struct rw_probe_call *calls, unsigned n);
 
 /* references.c */

@@ -121,7 +121,8 @@ void rewrite_options_put(const struct rewrite_options *opt, struct strbuf *out);
 struct rewrite_probe_cost { /* in ticks of the time stamp counter; measured here and now, in well under a second */
     double inside;          /* of a pair: in the interval that it measures */
     double all;             /* what a pair adds to the program */
-    double look;            /* what it adds where the processor time is read: struct wire_probe */
+    double begin, end;      /* what its start and its stop see of themselves: struct wire_probe */
+    double look, look_seen; /* what it adds where the processor time is read, and what is seen of that: likewise */
 };
 struct rewrite_probe_cost rewrite_probe_cost(void);
 

@@ -17,7 +17,7 @@ rt_blob:
     .quad rt_after_clone_ - rt_blob     /* 24 */
     .quad rt_forked - rt_blob           /* 32 */
     .quad rt_register - rt_blob         /* 40: resolver of an IRELATIVE relocation */
-    .quad rt_probe_start - rt_blob      /* 48: probes; rax is the cell */
+    .quad rt_probe_start - rt_blob      /* 48: probes; rcx is the cell, edx:eax the stamp */
     .quad rt_probe_stop - rt_blob       /* 56 */
     .quad rt_probe_start_gs - rt_blob   /* 64: the cell is the thread's own */
     .quad rt_probe_stop_gs - rt_blob    /* 72 */
@@ -25,7 +25,7 @@ rt_blob:
     .quad rt_probe_stop_framed - rt_blob     /* 88 */
     .quad rt_probe_start_framed_gs - rt_blob /* 96 */
     .quad rt_probe_stop_framed_gs - rt_blob  /* 104 */
-    .quad rt_landed - rt_blob           /* 112: control came by the unwinder; the old stack pointer is 136 bytes up */
+    .quad rt_landed - rt_blob           /* 112: control came by the unwinder; the old stack pointer is 152 bytes up */
     .quad rt_described_end - rt_blob    /* 120: end of the code that rt_states describes, from rt_probe_start on */
     .globl rt_config
     .hidden rt_config
@@ -138,9 +138,11 @@ rt_before_clone: SAVED rt_note_clone
 rt_after_clone_: SAVED rt_after_clone
 rt_forked: SAVED rt_new_process
 
-/* Probes (wire.h, struct wire_probe): everything but rax stays, flags too. The caller has gone 128 bytes past the red
- * zone and saved rax. Stamps are ordered: what came before the start is done, what comes after the stop has not
- * begun. */
+/* Probes (wire.h, struct wire_probe): everything but rax, rcx and rdx stays, flags too. The site has gone 128 bytes
+ * past the red zone, saved these three, and stamped before any of this was fetched: rcx is the cell, edx:eax the stamp.
+ * What came before the stamp is done, what comes after the probe has not begun, so that what a probe takes can be seen
+ * in a few that stamp again at their end: by a hash of the stamp, which no program is in step with, and whose low bits
+ * alone would not do (of some processors it is a multiple of 21). */
     .set PROBE_START, 0
     .set PROBE_STACK, 8
     .set PROBE_READING_TICKS, 16
@@ -150,41 +152,73 @@ rt_forked: SAVED rt_new_process
     .set PROBE_CLOCKED_TICKS, 48
     .set PROBE_CLOCKED_NS, 56
     .set PROBE_CUT, 64
-    .set PROBE_LOOKS, 72
-    .set PROBE_PUSHED, 3 * 8 + 8 + 8 + 128 /* since the program: three here, return address, rax, red zone */
-    .set PROBE_FRAME, 3 * 8 + 8 - 64 /* where a site that tells its frame left it, below the stack pointer */
+    .set PROBE_LOOKS, 68
+    .set PROBE_RESTARTS, 72
+    .set PROBE_LOOK_SEEN, 76
+    .set PROBE_LOOK_TICKS, 80
+    .set PROBE_BEGIN_TICKS, 88
+    .set PROBE_BEGIN_SQUARES, 96
+    .set PROBE_END_TICKS, 104
+    .set PROBE_END_SQUARES, 112
+    .set PROBE_BEGIN_SEEN, 120
+    .set PROBE_END_SEEN, 124
+    .set PROBE_PUSHED, 2 * 8 + 8 + 3 * 8 + 128 /* since the program: two here, return address, the site's, red zone */
+    .set PROBE_FRAME, 2 * 8 + 8 - 64 /* where a site that tells its frame left it, below the stack pointer */
 
     .macro PROBE_ENTER
     STATE 0
-    push rcx
+    push rsi
     STATE 8
-    push rdx
-    STATE 16
-    mov rcx, rax
+    mov esi, eax
     lahf
     seto al
     push rax
-    STATE 24
+    STATE 16
+    shl rdx, 32
+    or rsi, rdx
     .endm
 
     .macro PROBE_LEAVE
     pop rax
-    STATE 16
+    STATE 8
     add al, 0x7f
     sahf
-    pop rdx
-    STATE 8
-    pop rcx
+    pop rsi
     STATE 0
     ret
-    STATE 24 /* what follows is reached from further up */
+    STATE 16 /* what follows is reached from further up */
     .endm
 
     .macro STAMP
-    lfence
     rdtsc
     shl rdx, 32
     or rax, rdx
+    .endm
+
+/* Goes on behind it; what was interrupted is left out. */
+    .macro PROBE_COST at, which, leave
+    lfence
+    imul eax, esi, 0x9e3779b1
+    cmp eax, 1 << 27 /* one in WIRE_PROBE_SHARE */
+    jae \leave
+    STAMP
+    sub rax, rsi
+    cmp rax, 8192 /* WIRE_PROBE_COST_MAX */
+    ja \leave
+    add qword ptr \at[rcx + PROBE_\which\()_TICKS], rax
+    imul rax, rax
+    add qword ptr \at[rcx + PROBE_\which\()_SQUARES], rax
+    inc dword ptr \at[rcx + PROBE_\which\()_SEEN]
+    .endm
+
+/* Of all that look at the processor time: rax is the stamp behind that. */
+    .macro PROBE_LOOKED at, leave
+    sub rax, rsi
+    cmp rax, 1 << 16 /* WIRE_PROBE_LOOK_MAX */
+    ja \leave
+    add qword ptr \at[rcx + PROBE_LOOK_TICKS], rax
+    inc dword ptr \at[rcx + PROBE_LOOK_SEEN]
+    jmp \leave
     .endm
 
     .macro PROBE_PLACE framed
@@ -202,51 +236,56 @@ rt_probe_start\name:
     cmp qword ptr \at[rcx + PROBE_START], 0
     jne 4f
 1:  mov qword ptr \at[rcx + PROBE_STACK], rdx
-    STAMP
-    mov rdx, rax
+    mov qword ptr \at[rcx + PROBE_START], rsi
+    mov rdx, rsi
     sub rdx, qword ptr \at[rcx + PROBE_READING_TICKS]
     cmp rdx, 1 << 20 /* WIRE_PROBE_READING */
     ja 3f
-2:  mov qword ptr \at[rcx + PROBE_START], rax
+    PROBE_COST "\at", BEGIN, 5f
 5:  PROBE_LEAVE
-3:  inc qword ptr \at[rcx + PROBE_LOOKS]
+3:  inc dword ptr \at[rcx + PROBE_LOOKS]
+    inc dword ptr \at[rcx + PROBE_RESTARTS]
     call rt_probe_read_clock
     mov qword ptr \at[rcx + PROBE_READING_NS], rax
+    lfence
     STAMP
     mov qword ptr \at[rcx + PROBE_READING_TICKS], rax
-    jmp 2b
+    mov qword ptr \at[rcx + PROBE_START], rax
+    PROBE_LOOKED "\at", 5b
 4:  cmp qword ptr \at[rcx + PROBE_STACK], rdx /* the one under way is further up: this is recursion */
     ja 5b
-    inc qword ptr \at[rcx + PROBE_CUT]
+    inc dword ptr \at[rcx + PROBE_CUT]
     jmp 1b
 
 rt_probe_stop\name:
     PROBE_ENTER
-    STAMP
     cmp qword ptr \at[rcx + PROBE_START], 0
     je 7f
     PROBE_PLACE \framed
     cmp qword ptr \at[rcx + PROBE_STACK], rdx
     jne 7f
-    mov rdx, rax
+    mov rdx, rsi
     sub rdx, qword ptr \at[rcx + PROBE_START]
     add qword ptr \at[rcx + PROBE_TICKS], rdx
     inc qword ptr \at[rcx + PROBE_COUNT]
-    mov rdx, rax
+    mov qword ptr \at[rcx + PROBE_START], 0
+    mov rdx, rsi
     sub rdx, qword ptr \at[rcx + PROBE_READING_TICKS]
     cmp rdx, 1 << 20
     ja 8f
-9:  mov qword ptr \at[rcx + PROBE_START], 0
+    PROBE_COST "\at", END, 7f
 7:  PROBE_LEAVE
-8:  inc qword ptr \at[rcx + PROBE_LOOKS]
+8:  inc dword ptr \at[rcx + PROBE_LOOKS]
     add qword ptr \at[rcx + PROBE_CLOCKED_TICKS], rdx
-    mov qword ptr \at[rcx + PROBE_READING_TICKS], rax
+    mov qword ptr \at[rcx + PROBE_READING_TICKS], rsi
     call rt_probe_read_clock
     mov rdx, rax
     sub rdx, qword ptr \at[rcx + PROBE_READING_NS]
     add qword ptr \at[rcx + PROBE_CLOCKED_NS], rdx
     mov qword ptr \at[rcx + PROBE_READING_NS], rax
-    jmp 9b
+    lfence
+    STAMP
+    PROBE_LOOKED "\at", 7b
     .endm
 
     .section .text.sites, "ax"
@@ -1005,7 +1044,7 @@ rt_fault_return:
     syscall
 
 rt_landed:
-    lea rax, [rsp + 8 + 136]
+    lea rax, [rsp + 8 + 152]
     jmp rt_landed_
 rt_landed_: SAVED rt_probes_landed
 

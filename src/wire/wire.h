@@ -98,19 +98,31 @@ _Static_assert(sizeof(struct wire_header) <= WIRE_HEADER_BYTES, "areas begin beh
  * under way from the first entry on; entries further down the stack are recursion and pass. A reading is a time stamp
  * and the thread's processor time together. An interval that begins more than WIRE_PROBE_READING ticks after the last
  * reading of its probe begins with another, and so it ends: clocked_ticks and clocked_ns are how far these came from
- * reading to reading at the ends of intervals, so what the thread did not run of them is the difference. */
+ * reading to reading at the ends of intervals, so what the thread did not run of them is the difference.
+ * A stamp is the first thing that a probe does, before it has touched its cell or its code, so what a start takes is in
+ * the interval and what a stop takes is behind it. Of some, drawn at random, a second stamp at their end tells how long
+ * that was, WIRE_PROBE_COST_MAX at most: what took longer was interrupted. */
 #define WIRE_PROBE_BYTES 128
 #define WIRE_PROBE_READING (1u << 20)
+#define WIRE_PROBE_SHARE 32 /* one in so many stamps twice */
+#define WIRE_PROBE_COST_MAX 8192
+#define WIRE_PROBE_LOOK_MAX (1u << 16) /* likewise where it looks at the processor time */
 struct wire_probe {
     uint64_t start; /* time stamp; 0: not under way */
     uint64_t stack; /* the stack pointer where it began, or where its function's return address is */
     uint64_t reading_ticks, reading_ns; /* its last reading */
     uint64_t ticks, count;              /* of whole intervals */
     uint64_t clocked_ticks, clocked_ns;
-    uint64_t cut;   /* intervals whose end was not seen (longjmp), and left out */
-    uint64_t looks; /* readings that were taken, outside of its own intervals: each is a system call */
-    uint64_t unused[6];
+    uint32_t cut;        /* intervals whose end was not seen (longjmp), and left out */
+    uint32_t looks;      /* readings that were taken, outside of its own intervals: each is a system call */
+    uint32_t restarts;   /* of these at a start: it stamped anew, so what it took is not in the interval */
+    uint32_t look_seen;  /* of these, all but what was interrupted, */
+    uint64_t look_ticks; /* what the start or stop took with them */
+    uint64_t begin_ticks, begin_squares; /* of starts that stamped twice: what they took, and its squares */
+    uint64_t end_ticks, end_squares;     /* of stops likewise */
+    uint32_t begin_seen, end_seen;       /* how many did */
 };
+_Static_assert(sizeof(struct wire_probe) == WIRE_PROBE_BYTES, "two lines of the cache");
 
 /* The sample file, where perf_event is refused: the executable's copy carries only the runtime (its code is untouched
  * and in place), which starts a CPU-time timer of the process and notes where each tick found it. The host learns what

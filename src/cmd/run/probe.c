@@ -29,11 +29,8 @@ static double ticks_a_second(struct clock since)
 static void take_cost(struct probe_plan *plan)
 {
     struct clock since = clock_now();
-    struct rewrite_probe_cost c = rewrite_probe_cost();
+    struct rewrite_probe_cost c = plan->cost = rewrite_probe_cost();
     double hz = ticks_a_second(since);
-    plan->inside_ticks = c.inside;
-    plan->pair_ticks = c.all;
-    plan->look_ticks = c.look;
     plan->pair_s = hz > 0 ? c.all / hz : 0;
     diag_debug(1, "probes: a pair takes %.1f ns, %.1f ns of them inside, a look at the processor time %.0f ns",
                1e9 * plan->pair_s, hz > 0 ? 1e9 * c.inside / hz : 0, hz > 0 ? 1e9 * c.look / hz : 0);
@@ -157,15 +154,18 @@ static void take(struct profile *p, const struct launch_result *run, const struc
     diag_debug(1, "probes: the program took %.4f s of user time with them", run->user_s);
     double share = run->wall_s > 0 ? (run->user_s + run->system_s) / run->wall_s : 1;
     const struct prof_probe_terms terms = {.ticks_a_second = hz,
-                                           .inside_ticks = plan->inside_ticks,
-                                           .pair_ticks = plan->pair_ticks,
-                                           .look_ticks = plan->look_ticks,
+                                           .inside_ticks = plan->cost.inside,
+                                           .pair_ticks = plan->cost.all,
+                                           .look_ticks = plan->cost.look,
                                            .run_share = share < 1 ? share : 1,
                                            .user_s = run->user_s,
                                            .system_s = run->system_s,
                                            .start_s = run->start_s,
                                            .after_exit_s = run->after_exit_s,
-                                           .seen = p->seen};
+                                           .seen = p->seen,
+                                           .begin_ticks = plan->cost.begin,
+                                           .end_ticks = plan->cost.end,
+                                           .look_seen_ticks = plan->cost.look_seen};
     prof_probes_take(p->result, paths, run->probes, run->probe_count, &terms);
 }
 

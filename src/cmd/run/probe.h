@@ -6,8 +6,9 @@
 #include "cmd/run/profile.h"
 
 struct probe_plan {
-    double inside_ticks, pair_ticks, look_ticks, pair_s; /* what a pair of probes costs here */
-    const struct prof_request *requested, *unprobed;     /* named by --probe, by --unprobed */
+    struct rewrite_probe_cost cost; /* of a pair of probes here, in ticks */
+    double pair_s;
+    const struct prof_request *requested, *unprobed; /* named by --probe, by --unprobed */
     size_t requested_count, unprobed_count;
 };
 /* Before anything runs. 0, or an exit status after one line. */

@@ -50,30 +50,31 @@ struct planner {
 
 /* ---- the code of a site ---- */
 
-enum { SITE_BYTES = 15, ACTION_BYTES = 12, FRAME_BYTES = 13 };
+enum { SITE_BYTES = 19, ACTION_BYTES = 17, FRAME_BYTES = 13, PUSHED = 128 + 3 * 8 };
 
 /* Of an action that tells the frame: lea rax,[CFA - 8]; mov [rsp-64],rax, which the runtime reads before anything else
- * is there. The stack pointer is 136 bytes below the program's. */
+ * is there. The stack pointer is PUSHED bytes below the program's. */
 static uint8_t *put_frame(uint8_t *p, const struct image_cfa *frame)
 {
     bool is_rsp = frame->reg == IMAGE_CFA_RSP;
     p = rw_put_bytes(p, is_rsp ? "\x48\x8d\x84\x24" : "\x48\x8d\x84\x25", 4);
-    p = rw_put32(p, (uint32_t)(frame->offset - 8 + (is_rsp ? 136 : 0)));
+    p = rw_put32(p, (uint32_t)(frame->offset - 8 + (is_rsp ? PUSHED : 0)));
     return rw_put_bytes(p, "\x48\x89\x44\x24\xc0", 5);
 }
 
 uint8_t *rw_put_site(uint8_t *at, uint64_t addr, const struct rw_probe_call *calls, unsigned n)
 {
-    uint8_t *to = rw_put_bytes(at, "\x48\x8d\x64\x24\x80\x50", 6);
+    uint8_t *to = rw_put_bytes(at, "\x48\x8d\x64\x24\x80\x50\x51\x52", 8);
     for (unsigned k = 0; k < n; k++) {
         if (calls[k].frame.reg != IMAGE_CFA_NONE)
             to = put_frame(to, &calls[k].frame);
-        to = rw_put_bytes(to, "\x48\x8d\x05", 3);
+        to = rw_put_bytes(to, "\x48\x8d\x0d", 3);
         to = rw_put32(to, calls[k].cell - (addr + (uint64_t)(to - at) + 4));
+        to = rw_put_bytes(to, "\x0f\xae\xe8\x0f\x31", 5);
         rw_put_call(to, addr + (uint64_t)(to - at), calls[k].entrance);
         to += 5;
     }
-    return rw_put_bytes(to, "\x58\x48\x8d\xa4\x24\x80\x00\x00\x00", 9);
+    return rw_put_bytes(to, "\x5a\x59\x58\x48\x8d\xa4\x24\x80\x00\x00\x00", 11);
 }
 
 /* A site makes so many of its actions at most. */
@@ -108,9 +109,10 @@ static void frames(const struct rw *w, const struct rw_fragment *f, struct rw_fr
 {
     (void)w;
     uint32_t end = f->off + f->bytes;
-    rw_frame(out, f->off + 5, 128);
-    rw_frame(out, f->off + 6, 136);
-    rw_frame(out, end - 8, 128);
+    for (uint32_t k = 0; k <= 3; k++)
+        rw_frame(out, f->off + 5 + k, 128 + 8 * k);
+    for (uint32_t k = 0; k < 3; k++)
+        rw_frame(out, end - 10 + k, 128 + 8 * (2 - k));
     rw_frame(out, end, 0);
 }
 

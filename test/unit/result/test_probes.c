@@ -97,6 +97,85 @@ static void test_seconds(void **state)
     prof_result_free(r);
 }
 
+/* A stamp of warm probes sees 10 ticks of a start and 20 of a stop. Here starts took 90 and stops 220. */
+static const struct observed_stamps starts = {1000, 90000, 90 * 90000}, stops = {1000, 220000, 220 * 220000};
+
+static struct prof_probe_terms warm(void)
+{
+    struct prof_probe_terms t = terms;
+    t.begin_ticks = 10;
+    t.end_ticks = 20;
+    return t;
+}
+
+/* What a pair takes is measured where it stands: a start in the interval of its object, all of it in the time of those
+ * around it. */
+static void test_cost_in_place(void **state)
+{
+    (void)state;
+    struct prof_candidate list[] = {candidate(PROF_LOOP, 0x1180, 1000000, 1), candidate(PROF_PROCEDURE, 0x1100, 1, 1)};
+    struct prof_result *r = result(list, 2);
+    struct prof_pairs within = {.inner = 0, .outer = 1, .pairs = 1000000};
+    const struct prof_probe_terms t = warm();
+    /* a second of work; 120 ticks of each pair are in the interval, and 360 in that of the procedure */
+    struct observed_probe p[] = {
+        {.module = 1, .cell = 1, .count = 1000000, .ticks = (uint64_t)(1.06 * HZ), .begin = starts, .end = stops},
+        {.module = 1, .cell = 2, .count = 1, .ticks = (uint64_t)(1.18 * HZ)}};
+    r->pairs = &within;
+    r->pairs_count = 1;
+    prof_probes_take(r, paths, p, 2, &t);
+    assert_true(fabs(list[0].probed_s.value - 1) < 1e-6);
+    assert_true(fabs(list[1].probed_s.value - 1) < 1e-6);
+    p[0].restarts = 500000; /* half of the starts are in no interval */
+    prof_probes_take(r, paths, p, 2, &t);
+    assert_true(fabs(list[0].probed_s.value - 1.0225) < 1e-6);
+    prof_result_free(r);
+}
+
+/* A few starts say little of a million; how far they are apart is in the interval, and of hardly any nothing is said.
+ */
+static void test_cost_interval(void **state)
+{
+    (void)state;
+    const struct {
+        struct observed_stamps begin;
+        double value, wide;
+    } seen[] = {{{10000, 900000, 90 * 900000}, 1, 0.025},
+                {{16, 16 * 90, 16 * 2 * 90 * 90}, 1, 0.025 + 1.96e6 * 90 / sqrt(15) / HZ},
+                {{4, 4 * 90, 4 * 90 * 90}, 1.04, 0.0154}};
+    for (size_t i = 0; i < ARRAY_LEN(seen); i++) {
+        struct prof_candidate list[] = {candidate(PROF_LOOP, 0x1180, 1000000, 1)};
+        struct prof_result *r = result(list, 1);
+        const struct prof_probe_terms t = warm();
+        struct observed_probe p = {
+            .module = 1, .cell = 1, .count = 1000000, .ticks = (uint64_t)(1.06 * HZ), .begin = seen[i].begin};
+        r->actual_user_s = (struct prof_interval){0, 0, 0}; /* no error of another run */
+        prof_probes_take(r, paths, &p, 1, &t);
+        assert_true(fabs(list[0].probed_s.value - seen[i].value) < 1e-6);
+        assert_true(fabs((list[0].probed_s.high - list[0].probed_s.low) / 2 - seen[i].wide) < 1e-6);
+        prof_result_free(r);
+    }
+}
+
+/* Of 1.25 s from reading to reading 0.25 s were between intervals, and a fifth of the waiting with them. */
+static void test_waiting_between(void **state)
+{
+    (void)state;
+    struct prof_candidate list[] = {candidate(PROF_LOOP, 0x1180, 1000, 1)};
+    struct prof_result *r = result(list, 1);
+    struct observed_probe p = {.module = 1,
+                               .cell = 1,
+                               .count = 1000,
+                               .ticks = (uint64_t)(1 * HZ),
+                               .clocked_ticks = (uint64_t)(1.25 * HZ),
+                               .clocked_ns = 750000000};
+    prof_probes_take(r, paths, &p, 1, &terms);
+    assert_true(fabs(list[0].waiting_s - 0.4) < 1e-6);
+    assert_true(fabs(list[0].probed_s.value - 0.6) < 1e-4);
+    assert_true(list[0].probed_s.low <= 0.5 && list[0].probed_s.high < 0.71); /* all of it may have been inside */
+    prof_result_free(r);
+}
+
 static void test_open(void **state)
 {
     (void)state;
@@ -193,8 +272,8 @@ static void test_unexplained_system(void **state)
     (void)state;
     struct prof_candidate list[] = {candidate(PROF_LOOP, 0x1, 1, 1.2)};
     struct prof_result *r = two_seconds(list, 1);
-    const struct prof_probe_terms half = {HZ, 40, 80, 2000, 0.5,
-                                          1,  1,  0,  0,    {1e-3, 1000, 0}}; /* half of it in the kernel, */
+    const struct prof_probe_terms half = {HZ, 40, 80, 2000, 0.5, 1, 1, 0, 0, {1e-3, 1000, 0},
+                                          0,  0,  0}; /* half of it in the kernel, */
     r->actual_system_s = (struct prof_interval){1, 1, 1};
     r->actual_user_s = (struct prof_interval){1, 1, 1};
     list[0].system_s = (struct prof_interval){0.6, 0.6, 0.6}; /* 0.6 s of that in the object, */
@@ -217,7 +296,7 @@ static void test_unexplained_end(void **state)
     for (size_t i = 0; i < ARRAY_LEN(after_exit_s); i++) {
         struct prof_candidate list[] = {candidate(PROF_LOOP, 0x1, 1, 1.2)};
         struct prof_result *r = two_seconds(list, 1);
-        const struct prof_probe_terms t = {HZ, 40, 80, 2000, 0.5, 2, 0.4, 0, after_exit_s[i], {1e-3, 400, 0}};
+        const struct prof_probe_terms t = {HZ, 40, 80, 2000, 0.5, 2, 0.4, 0, after_exit_s[i], {1e-3, 400, 0}, 0, 0, 0};
         list[0].system_s = (struct prof_interval){0.4, 0.4, 0.4}; /* all that samples see of the kernel */
         prof_probes_take(r, paths, &one_object, 1, &t);
         /* outside: 2.4 - 1.2 s, less what the end took; predicted 0.5 s */
@@ -234,7 +313,7 @@ static void test_unexplained_start(void **state)
     (void)state;
     struct prof_candidate list[] = {candidate(PROF_LOOP, 0x1, 1, 1.2)};
     struct prof_result *r = two_seconds(list, 1);
-    const struct prof_probe_terms t = {HZ, 40, 80, 2000, 0.5, 2, 0, 0.2, 0.1, {1e-3, 170, 40}};
+    const struct prof_probe_terms t = {HZ, 40, 80, 2000, 0.5, 2, 0, 0.2, 0.1, {1e-3, 170, 40}, 0, 0, 0};
     r->coverage.instructions_counted_share = 0.98; /* 0.04 s in the linker's code, part of what is predicted */
     r->predicted_user_s = (struct prof_interval){0.54, 0.54, 0.54};
     list[0].system_s = (struct prof_interval){0, 0, 0};
@@ -257,7 +336,7 @@ static void test_unexplained_seen(void **state)
     for (size_t i = 0; i < ARRAY_LEN(seen); i++) {
         struct prof_candidate list[] = {candidate(PROF_LOOP, 0x1, 1, 1.2)};
         struct prof_result *r = two_seconds(list, 1);
-        const struct prof_probe_terms t = {HZ, 40, 80, 2000, 0.5, 2, 0, 0, 0, {1e-3, seen[i].kernel, 0}};
+        const struct prof_probe_terms t = {HZ, 40, 80, 2000, 0.5, 2, 0, 0, 0, {1e-3, seen[i].kernel, 0}, 0, 0, 0};
         r->predicted_user_s = (struct prof_interval){0.5, 0.5, 0.5}; /* all of it in the object */
         list[0].system_s = (struct prof_interval){0, 0, 0};
         list[0].uncounted_s = 0;
@@ -280,10 +359,31 @@ static void test_unexplained_looks(void **state)
     struct prof_probe_terms t = terms;
     struct observed_probe p[] = {one_object, one_object};
     t.look_ticks = 2e-6 * HZ;
+    struct prof_pairs within = {.inner = 1, .outer = 0, .pairs = 1};
+    r->pairs = &within;
+    r->pairs_count = 1;
     p[0].looks = 50000;
     p[1].cell = 2, p[1].looks = 100000;
     prof_probes_take(r, paths, p, 2, &t);
     assert_true(fabs(r->coverage.unexplained_overhead.value - 0.2) < 1e-6); /* 0.3 without them */
+    prof_result_free(r);
+}
+
+/* Nor are they all as fast as looks in a loop of their own: 4000 ticks there, 7000 by those that were seen here. */
+static void test_unexplained_slow_looks(void **state)
+{
+    (void)state;
+    struct prof_candidate list[] = {candidate(PROF_LOOP, 0x1, 1, 1.2)};
+    struct prof_result *r = two_seconds(list, 1);
+    struct prof_probe_terms t = terms;
+    struct observed_probe p = one_object;
+    t.look_ticks = 4000;
+    t.look_seen_ticks = 3000;
+    p.looks = 50000;
+    p.look_seen = 40000;
+    p.look_ticks = 40000ull * 6000;
+    prof_probes_take(r, paths, &p, 1, &t);
+    assert_true(fabs(r->coverage.unexplained_overhead.value - (0.3 - 50000 * 7000 / HZ)) < 1e-6);
     prof_result_free(r);
 }
 
@@ -296,7 +396,7 @@ static void test_crosschecks_unseen(void **state)
     struct prof_result *r = two_seconds(list, 2);
     const struct observed_probe p[] = {{.module = 1, .cell = 1, .count = 1, .ticks = (uint64_t)(0.001 * HZ)},
                                        {.module = 1, .cell = 2, .count = 1, .ticks = (uint64_t)(0.01 * HZ)}};
-    const struct prof_probe_terms t = {HZ, 40, 80, 2000, 0.5, 2, 0, 0, 0, {1e-3, 0, 0}};
+    const struct prof_probe_terms t = {HZ, 40, 80, 2000, 0.5, 2, 0, 0, 0, {1e-3, 0, 0}, 0, 0, 0};
     list[0].sampled_s.high = list[1].sampled_s.high = 0.003;
     list[0].system_s = list[1].system_s = (struct prof_interval){0, 0, 0};
     prof_probes_take(r, paths, p, 2, &t);
@@ -335,6 +435,9 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_list),
                                        cmocka_unit_test(test_seconds),
+                                       cmocka_unit_test(test_cost_in_place),
+                                       cmocka_unit_test(test_cost_interval),
+                                       cmocka_unit_test(test_waiting_between),
                                        cmocka_unit_test(test_open),
                                        cmocka_unit_test(test_open_of_one_thread),
                                        cmocka_unit_test(test_unexplained),
@@ -344,6 +447,7 @@ int main(void)
                                        cmocka_unit_test(test_unexplained_start),
                                        cmocka_unit_test(test_unexplained_seen),
                                        cmocka_unit_test(test_unexplained_looks),
+                                       cmocka_unit_test(test_unexplained_slow_looks),
                                        cmocka_unit_test(test_crosschecks_unseen),
                                        cmocka_unit_test(test_crosschecks),
                                        cmocka_unit_test(test_warnings)};

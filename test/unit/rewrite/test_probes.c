@@ -15,6 +15,8 @@ static void test_cost(void **state)
     assert_true(c.all > c.inside);
     assert_true(c.all < 1000);   /* ticks; some 30 ns */
     assert_true(c.look > c.all); /* a system call */
+    assert_true(c.begin > 0 && c.end > 0);
+    assert_true(c.look_seen > c.begin);
 }
 
 int main(void)
