@@ -377,8 +377,8 @@ struct references {
 };
 bool references_take_chunk(struct references *s, uint32_t area); /* one that is full; false: it has none */
 void references_take_rest(struct references *s, uint32_t area);  /* the chunk that was begun last; no more comes */
-/* Of the entries from `at` up to `put`, in bytes from the stream's begin, where those end that are made for certain: the
- * last one may be under way, and so is one of which nothing stands there, as events of calls have their first word
+/* Of the entries from `at` up to `put`, in bytes from the stream's begin, where those end that are made for certain:
+ * the last one may be under way, and so is one of which nothing stands there, as events of calls have their first word
  * written last. How long that one is nobody knows yet. */
 uint64_t references_end_of_made(const struct wire_stream *w, uint64_t at, uint64_t put);
 /* Of the chunk that was begun last what is made for certain, which was before that time stamp: all but the last entry.
