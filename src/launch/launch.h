@@ -26,7 +26,9 @@ struct launch_module {
     const char *refused; /* why not rewritten, NULL if it is */
     bool is_exe, is_interp /* ld.so: stays original */;
     bool found_at_run_time; /* learnt from a run (dlopen), not from the list of needed libraries */
-    bool other_program;     /* seen only in processes that executed another program (system(), a shell's commands) */
+    bool other_program;     /* seen only in processes that executed another program (system(), a shell's commands); of
+                               a file that the program has too this stands apart, under a path that says so, unless
+                               these are counted as well (launch_program.counts_executed) */
     uint8_t wire_key[WIRE_KEY_BYTES];     /* valid with copy: identity embedded in it */
     uint32_t counter_count;               /* valid with copy */
     const struct rewrite_objects *probed; /* rewrite_options.objects of it, set by the caller; NULL: none */
@@ -44,6 +46,7 @@ struct launch_program {
     const char *key;       /* image key of the executable */
     bool is_static, is_fixed;           /* the executable: has no loader; has fixed addresses */
     bool made_threads;                  /* seen in this or an earlier run */
+    bool counts_executed;               /* the caller: programs that it executes are counted too, in some run */
     bool counts_by_thread;              /* its copies were made with rewrite_options.threads */
     struct rewrite_options copied_with; /* what launch_copies_make was asked for last */
     struct launch_module *modules;      /* [0] is the executable */

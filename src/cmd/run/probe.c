@@ -169,12 +169,25 @@ static void take(struct profile *p, const struct launch_result *run, const struc
     prof_probes_take(p->result, paths, run->probes, run->probe_count, &terms);
 }
 
+/* Of processes that were counted by themselves (--follow). */
+static bool has_executed_others(const struct prof_result *r)
+{
+    for (size_t i = 1; i < r->process_count; i++)
+        if (!r->process[i].is_fork)
+            return true;
+    return false;
+}
+
 int probe_objects(struct profile *p, const struct probe_plan *plan)
 {
     size_t objects = count_taken(p->result);
     struct launch_result *run = NULL;
     if (p->args->no_probes)
         return 0;
+    if (has_executed_others(p->result)) {
+        diag_note("no probes: they would time the first program alone, and it executed others, which were counted");
+        return 0;
+    }
     if (!objects) {
         diag_note("nothing is worth a probe: no object takes long enough at a time (mtool dump objects says more)");
         return 0;

@@ -48,6 +48,7 @@ int profile_begin(struct profile *p, const struct cmd_args *a)
     p->status = -1;
     if (launch_program_find(a->rest, &p->program) < 0)
         return CMD_UNUSABLE;
+    p->program->counts_executed = a->follow;
     const char *output;
     p->rank = cmd_rank_of_job();
     if (cmd_rank_in_path(a->arena, a->output, p->rank, &output) < 0)
@@ -306,7 +307,8 @@ void profile_warn_executed(const struct launch_result *run)
 {
     if (run->executed)
         diag_warn("executed",
-                  "the program replaced itself by %s, which is not counted; give that program to mtool instead",
+                  "the program replaced itself by %s, which is not counted; give that program to mtool instead, or "
+                  "--follow, if it needs what the first one sets up",
                   run->executed);
 }
 

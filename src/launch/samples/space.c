@@ -15,6 +15,7 @@
 struct range {
     uint64_t lo, hi, file_offset;
     uint32_t module; /* ID_NONE: anonymous, vdso, not an ELF file */
+    uint32_t file;   /* the module whose file it is: another one where that stands apart */
 };
 struct process {
     uint32_t pid, threads; /* threads alive */
@@ -38,6 +39,7 @@ struct spaces {
     struct map by_pid;
     VEC(struct layout) layouts; /* [module] */
     struct map by_path;         /* hash of a mapped path -> module or ID_NONE */
+    struct map apart;           /* module -> the one that stands for it in other programs */
     uint32_t processes_seen, threads_max;
     bool threads_seen;
     uint32_t executed; /* module that the root process became by a later exec, ID_NONE */
@@ -65,6 +67,7 @@ void spaces_free(struct spaces *s)
     VEC_FREE(&s->layouts);
     map_fini(&s->by_pid);
     map_fini(&s->by_path);
+    map_fini(&s->apart);
     free(s);
 }
 
@@ -199,6 +202,23 @@ static uint32_t module_of_path(struct spaces *s, const char *path)
     return (uint32_t)known;
 }
 
+/* What other programs do in a file that the program has too is not what was counted there. */
+static uint32_t module_apart(struct spaces *s, uint32_t module)
+{
+    const struct launch_module *m = &s->p->modules[module];
+    uint64_t apart;
+    if (m->other_program || m->is_interp || s->p->counts_executed || s->p->module_count >= MODULES_MAX)
+        return module;
+    if (map_get(&s->apart, module, &apart))
+        return (uint32_t)apart;
+    const char *path = arena_printf(s->p->arena, "%s (in another program)", m->path);
+    struct launch_module *fresh = module_add(s->p, path, file_base_name(path));
+    fresh->found_at_run_time = fresh->other_program = true;
+    apart = (uint64_t)(fresh - s->p->modules);
+    map_put(&s->apart, module, apart);
+    return (uint32_t)apart;
+}
+
 static void read_layout(struct layout *l, const char *path)
 {
     Elf64_Ehdr h;
@@ -273,14 +293,15 @@ static void cut_out(struct process *pr, uint64_t lo, uint64_t hi)
 void spaces_map(struct spaces *s, uint32_t pid, uint64_t addr, uint64_t len, uint64_t file_offset, const char *path)
 {
     bool is_file = path[0] == '/' && path[1] != '/';
-    uint32_t module = is_file ? module_of_path(s, path) : ID_NONE;
+    uint32_t file = is_file ? module_of_path(s, path) : ID_NONE;
     struct process *pr = process_of(s, pid);
     if (pid == s->root_pid && pr->is_other && !pr->ranges.len) /* the kernel maps the executable first */
-        s->executed = module;
-    if (module != ID_NONE && !pr->is_other)
-        s->p->modules[module].other_program = false;
+        s->executed = file;
+    if (file != ID_NONE && !pr->is_other)
+        s->p->modules[file].other_program = false;
+    uint32_t module = file != ID_NONE && pr->is_other ? module_apart(s, file) : file;
     cut_out(pr, addr, addr + len);
-    VEC_PUSH(&pr->ranges, ((struct range){addr, addr + len, file_offset, module}));
+    VEC_PUSH(&pr->ranges, ((struct range){addr, addr + len, file_offset, module, file}));
     pr->last = pr->ranges.len - 1;
 }
 
@@ -296,5 +317,6 @@ bool spaces_locate(struct spaces *s, uint32_t pid, uint64_t addr, uint32_t *modu
         return false;
     pr->last = i;
     *module = pr->ranges.data[i].module;
-    return vaddr_of_offset(s, *module, addr - pr->ranges.data[i].lo + pr->ranges.data[i].file_offset, vaddr);
+    return vaddr_of_offset(s, pr->ranges.data[i].file, addr - pr->ranges.data[i].lo + pr->ranges.data[i].file_offset,
+                           vaddr);
 }
