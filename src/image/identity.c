@@ -192,7 +192,7 @@ static bool is_memory_dump(const struct image *img)
 void image_find_foreign_runtime(struct image *img)
 {
     if (!img->foreign_runtime && is_memory_dump(img))
-        img->foreign_runtime = "a Lisp that saved its memory";
+        img->foreign_runtime = "saved-memory Lisp";
     if (!img->foreign_runtime)
         img->foreign_runtime = runtime_by_name(img);
     if (!img->foreign_runtime && has_go_build_info(img))

@@ -251,7 +251,8 @@ bool copies_take_known(struct launch_program *p, size_t i, const struct rewrite_
     if (m->is_interp)
         c.refused = "the loader itself stays original";
     else if (m->other_program)
-        c.refused = "belongs to another program";
+        c.refused = p->counts_executed ? "opened at run time by a program that it executes, or of one that is refused"
+                                       : "belongs to another program";
     else if (opt->plan == REWRITE_PROBE && !opt->threads && !m->probed)
         c.refused = NULL; /* nothing in it is probed: it runs as it is */
     else if (opt->threads && p->is_static && !m->is_exe)
