@@ -44,9 +44,9 @@ void numbers_empty(struct numbers *n)
 
 uint32_t numbers_find(struct numbers *n, uint64_t page)
 {
-    uint32_t *first = &part_of(n, page)[page % NUMBERS_PART];
-    if (*first)
-        return *first;
+    uint32_t *first = &part_of(n, page)[page % NUMBERS_PART], known = *first;
+    if (known)
+        return known;
     assert(n->count < UINT32_MAX / 2);
     if (n->count / NUMBERS_PAGE == n->room) {
         n->room *= 2;
