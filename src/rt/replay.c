@@ -388,8 +388,7 @@ static int move_on(void)
 static void has_waited(uint64_t since)
 {
     struct wire_windows *f = WINDOWS->file;
-    uint64_t spent = clock_ns(CLOCK_MONOTONIC) - since;
-    f->wait_left_ns -= spent < f->wait_left_ns ? spent : f->wait_left_ns;
+    f->waited.quiet += clock_ns(CLOCK_MONOTONIC) - since;
 }
 
 /* Waits for a core that nobody shares, on one processor after another. 0: there was none. */
@@ -401,7 +400,7 @@ static int find_quiet_core(struct wire_canary *k)
         canary(k);
         if (!was_disturbed(k))
             return 1;
-        if (!WINDOWS->file->wait_left_ns)
+        if (WINDOWS->file->waited.quiet >= WINDOWS->file->quiet_now_ns)
             break;
         if (!move_on() || i % 2)
             sys(SYS_nanosleep, (uint64_t)wait, 0, 0, 0, 0, 0);

@@ -32,6 +32,7 @@ struct windows_state {
     int32_t pid, tid; /* tid 0: every thread has ticks */
     uint32_t timer, given_up;
     uint64_t snapshots_ns;     /* of system time, for snapshots, so far */
+    uint64_t window_ns;        /* of the program's own time, when a window began that was taken step by step */
     uint32_t steps_busy;       /* a thread waits for its window that is taken step by step */
     uint32_t ticks, steps_due; /* steps_due: ticks for which such a window has been wanted; 0: none is */
     /* of the recorder */

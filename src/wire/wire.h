@@ -266,16 +266,17 @@ struct wire_windows {
     int32_t busy;          /* the process that works at a window, after the program's end too; 0: none */
     uint32_t abandoned;    /* 1: it is to end, nobody waits any more */
     int32_t granted;       /* in a counted run: the checkpoint that may begin; several wait meanwhile; futex */
-    uint64_t wait_left_ns; /* how much longer batches may wait for a core that nobody shares, in all slices together */
+    uint64_t quiet_max_ns; /* so long batches may wait for a core that nobody shares, in all slices together; */
+    uint64_t quiet_now_ns; /* and so long until the window that is taken ends */
     uint64_t min_width;    /* of all canaries so far, in 1/65536 of the chain beside it; 0 none */
     uint32_t
         diverged; /* checkpoints that the kernel ended, since another way than the recorded one led them to call it */
-    uint32_t enough;      /* 1: the host knows all that it wants to know; no further window begins */
+    uint32_t enough;      /* 1: the host knows all that it wants to know of the code met so far */
     uint64_t limit_ns;    /* of what the program may wait for windows in all; 0 none */
     uint64_t expected_ns; /* of the program's processor time: the limit is spread over it; 0 not known */
     struct wire_waited {  /* ns of the wall clock that the program waited: for bursts to end; for windows as a whole; of
-                             these for the recorder, and for the host's plan */
-        uint64_t bursts, windows, recording, planning;
+                             these for the recorder, for the host's plan, and for a core that nobody shares */
+        uint64_t bursts, windows, recording, planning, quiet;
     } waited;
     struct wire_window windows[WIRE_WINDOWS_MAX];
     uint32_t slice_count[WIRE_SLICED_WINDOWS]; /* [window] */

@@ -16,6 +16,7 @@ enum {
 static const double INTERVAL_MIN_S = 0.002;
 enum {
     WINDOW_STEPS = 6000,
+    WINDOW_STEPS_MIN = 2000, /* where single steps are dear */
     STEPS_MIN = 110000,
     STEPS_MAX = 180000,
     STEPS_A_SECOND = 30000 /* of the program's time */
@@ -94,11 +95,23 @@ static struct moments plan_moments(double s, double bursts)
     return (struct moments){s / (all + 1), (uint32_t)fmax(2, all / windows)};
 }
 
+/* So long that as many as are planned fit into the limit, but for what may be spent on waiting for a quiet core: many
+ * short ones tell more of a program than few long ones. */
+static void fit_length(const struct taken_windows *t, struct wire_windows *w, uint32_t windows)
+{
+    double steps = 0, spent_ns = (double)w->waited.windows - (double)w->waited.quiet,
+           room_ns = (double)w->limit_ns - (double)w->quiet_max_ns;
+    for (uint32_t k = 0; k < windows; k++)
+        steps += (double)w->windows[k].steps;
+    if (room_ns > 0 && spent_ns > 0 && steps > 0)
+        w->steps_max = (uint32_t)fmin(WINDOW_STEPS, fmax(WINDOW_STEPS_MIN, room_ns / t->planned * steps / spent_ns));
+}
+
 static void plan_window(void *ctx, struct wire_windows *w, uint32_t window)
 {
     struct taken_windows *t = ctx;
-    if (replay_has_converged(t->progress, w, window))
-        w->enough = 1;
+    w->enough = replay_has_converged(t->progress, w, window);
+    fit_length(t, w, window);
     replay_plan(w, window);
 }
 
@@ -155,6 +168,7 @@ int windows_take(struct profile *p, const struct windows_room *room, struct take
     struct launch_burst_options o = windows_options(p, to);
     o.interval_s = moments.interval_s;
     o.steps_apart = moments.apart;
+    to->planned = plan_windows(processor_s);
     o.steps_limit_s = room->limit_s;
     o.expected_s = processor_s;
     o.system_share = fmin(1000, fmax(0.001, room->system_s / room->user_s));

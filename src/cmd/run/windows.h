@@ -17,6 +17,7 @@ struct taken_windows {
     VEC(struct prof_input_window) windows; /* taken step by step */
     struct arena *arena;
     struct replay_progress *progress;
+    double planned; /* so many of them, in a run of their own */
 };
 /* What replays measure is told of this machine only. */
 bool windows_wanted(const struct cmd_args *a, const struct machine *m);

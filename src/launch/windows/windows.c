@@ -28,7 +28,7 @@ int windows_open(struct windows *s, const struct launch_burst_options *opt)
     w->limit_ns = (uint64_t)(1e9 * opt->steps_limit_s);
     w->expected_ns = (uint64_t)(1e9 * opt->expected_s);
     uint64_t limit_ns = opt->after_s > 0 ? (uint64_t)(1e9 * opt->after_s) : w->limit_ns;
-    w->wait_left_ns = limit_ns ? min_u64(WAIT_NS, limit_ns / 2) : WAIT_NS;
+    w->quiet_max_ns = w->quiet_now_ns = limit_ns ? min_u64(WAIT_NS, limit_ns / 2) : WAIT_NS;
     return 0;
 }
 
@@ -87,9 +87,12 @@ void windows_end(struct windows *s, bool wait)
     if (s->is_served)
         pthread_join(s->server, NULL);
     diag_debug(1, "windows: %u checkpoints went another way than was recorded and were ended", w->diverged);
-    diag_debug(1, "windows: the program waited %.2f s for bursts and %.2f s for windows, recording %.2f, planning %.2f",
-               1e-9 * (double)w->waited.bursts, 1e-9 * (double)w->waited.windows, 1e-9 * (double)w->waited.recording,
-               1e-9 * (double)w->waited.planning);
+    const struct wire_waited *t = &w->waited;
+    diag_debug(1,
+               "windows: the program waited %.2f s for bursts and %.2f s for windows, recording %.2f, planning %.2f, "
+               "for a quiet core %.2f",
+               1e-9 * (double)t->bursts, 1e-9 * (double)t->windows, 1e-9 * (double)t->recording,
+               1e-9 * (double)t->planning, 1e-9 * (double)t->quiet);
 }
 
 /* ---- places ---- */
