@@ -10,6 +10,14 @@
 
 static struct sim_streams *streams;
 
+/* Of machines that differ in their figures alone, which take the same ways through the code, one is enough to find what
+ * sanitizers find, at five times the time; the figures are looked at without them. */
+#ifdef __SANITIZE_ADDRESS__
+#define OF_MANY(n) 1
+#else
+#define OF_MANY(n) (n)
+#endif
+
 static struct machine *shipped(const char *file)
 {
     const char *name, *text;
@@ -117,7 +125,7 @@ static void machines_come_out_again_under_noise(void **state)
         {NULL, 5, 0.9, 0.9, 0.03},
         {NULL, 6, 0.9, 0.9, 0.03},
     };
-    for (size_t i = 0; i < ARRAY_LEN(promises); i++)
+    for (size_t i = 0; i < OF_MANY(ARRAY_LEN(promises)); i++)
         check(&promises[i]);
 }
 
@@ -125,9 +133,9 @@ static void machines_come_out_again_under_noise(void **state)
 static void a_counter_in_steps_hides_nothing(void **state)
 {
     (void)state;
-    static const double steps[] = {1, 26};
+    static const double steps[] = {26, 1};
     struct machine *given = shipped("zen4.machine");
-    for (size_t i = 0; i < ARRAY_LEN(steps); i++) {
+    for (size_t i = 0; i < OF_MANY(ARRAY_LEN(steps)); i++) {
         struct sim_noise noise = {.step = steps[i]};
         struct machine *found = found_on(given, &noise);
         struct zoo_match m;
@@ -146,7 +154,7 @@ static void units_of_two_files_are_told_apart(void **state)
 {
     (void)state;
     static const char *const names[] = {"zen2.machine", "zen5.machine"};
-    for (size_t i = 0; i < ARRAY_LEN(names); i++) {
+    for (size_t i = 0; i < OF_MANY(ARRAY_LEN(names)); i++) {
         struct machine *given = shipped(names[i]), *found = found_on(given, NULL);
         assert_true(are_apart(given) && are_apart(found));
         assert_true(found->fuse_nop == given->fuse_nop);
@@ -246,9 +254,11 @@ static void a_tape_gives_the_same_description(void **state)
 {
     (void)state;
     struct sim_noise noise = zoo_noise(7);
+    check_tape(4, &noise, 100);
+    if (OF_MANY(2) == 1)
+        return;
     check_tape(0, NULL, 500);
     check_tape(0, &noise, 500);
-    check_tape(4, &noise, 100);
 }
 
 /* ---- tapes that cannot be ---- */
