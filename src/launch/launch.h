@@ -278,6 +278,7 @@ struct launch_result {
     /* In a run with probes, of both: what the process took until it began with its own code (exec, the dynamic linker),
      * and behind its exit handlers (nearly all of it the kernel's, which takes it down); 0: not known. */
     double start_s, after_exit_s;
+    double landed_s;                 /* of both: what mtool took where exceptions and longjmp came to */
     long max_rss_kb;                 /* 0: not known (no larger than mtool itself, whose size the kernel hands on) */
     uint32_t processes, threads_max; /* as far as seen; 0: not looked at (plain runs); threads_max 1: none created */
     bool threads_seen;

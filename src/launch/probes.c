@@ -74,6 +74,7 @@ void probes_sum(const struct counters *c, const struct launch_program *p, uint64
     uint64_t exit_ns = areas == 1 && !r->forks ? c->header->exit_ns : 0; /* else it may be a child's */
     if (areas && c->header->begin_ns)
         r->start_s = between(r->before_s, 1e-9 * (double)c->header->begin_ns);
+    r->landed_s = areas ? 1e-9 * (double)c->header->landed_ns : 0;
     if (exit_ns)
         r->after_exit_s = between(1e-9 * (double)exit_ns, all_s);
     if (areas == 1 && !r->forks && !c->header->threads) /* one thread, whose time is the process's */

@@ -248,6 +248,7 @@ struct prof_probe_terms {
     double begin_ticks, end_ticks; /* what a start and a stop see of themselves where these are measured: the begin is
                                       part of inside_ticks, both are of pair_ticks */
     double look_seen_ticks;        /* likewise of one that looks at the processor time */
+    double landed_s; /* of user_s and system_s: what ending intervals took that exceptions and longjmp had left */
 };
 /* paths: of the modules that the probes name by index. */
 void prof_probes_take(struct prof_result *r, const char *const *paths, const struct observed_probe *probes,

@@ -44,7 +44,7 @@ static double known(double x) { return isfinite(x) ? x : 0; }
 static struct prof_interval rest_of_run(const struct unexplained *sum, const struct prof_probe_terms *t)
 {
     double error = sum->pairs_error_s + LOOK_ERROR * sum->looks_s, probes = sum->pairs_s + sum->looks_s;
-    struct prof_interval whole = {t->user_s + t->system_s - t->start_s - t->after_exit_s - probes, 0, 0};
+    struct prof_interval whole = {t->user_s + t->system_s - t->start_s - t->after_exit_s - t->landed_s - probes, 0, 0};
     whole.low = whole.value - error;
     whole.high = whole.value + error;
     return stats_difference(whole, sum->probed_s);

@@ -16,7 +16,7 @@ static uint64_t stamp(void)
 /* count: with the first, which is no probe's. */
 static struct wire_probe *cells_of(const struct rt_module *m, uint64_t delta, uint64_t *count)
 {
-    *count = rt_is_alive(m) ? m->bytes / WIRE_PROBE_BYTES : 0;
+    *count = m->has_probes && rt_is_alive(m) ? m->bytes / WIRE_PROBE_BYTES : 0;
     return (struct wire_probe *)(m->data + PAGE + delta);
 }
 
@@ -33,17 +33,59 @@ static void resume(struct wire_probe *p, uint64_t now, uint64_t time)
     p->reading_ns = time;
 }
 
+enum { OPEN_MAX = 64 }; /* probes that stay under way; more are told what this takes */
+struct moment {
+    uint64_t ticks, ns; /* ns: of the thread's processor time */
+};
+
+static struct moment moment(void)
+{
+    uint64_t ns = clock_ns(CLOCK_THREAD_CPUTIME_ID);
+    return (struct moment){stamp(), ns};
+}
+
+/* Ends a module's probes that were left. Returns how many are under way still. */
+static uint32_t end_left(const struct rt_module *m, uint64_t stack, const struct moment *now, struct wire_probe **open,
+                         uint32_t n)
+{
+    uint64_t count;
+    struct wire_probe *p = cells_of(m, rt_own_delta(), &count);
+    for (uint64_t k = 1; k < count; k++)
+        if (p[k].start && p[k].stack < stack)
+            resume(&p[k], now->ticks, now->ns);
+        else if (p[k].start && n < OPEN_MAX)
+            open[n++] = &p[k];
+    return n;
+}
+
+/* As if no time had passed. */
+static void put_off(struct wire_probe *p, uint64_t ticks, uint64_t ns)
+{
+    p->start += ticks;
+    if (p->reading_ticks) {
+        p->reading_ticks += ticks;
+        p->reading_ns += ns;
+    }
+}
+
+/* What this takes itself is in no interval, and is told of the whole. */
 void rt_probes_landed(uint64_t stack)
 {
+    struct wire_probe *open[OPEN_MAX];
+    uint32_t n = 0;
     if (!is_counting())
         return;
-    uint64_t now = stamp(), time = clock_ns(CLOCK_THREAD_CPUTIME_ID), delta = rt_own_delta(), count;
-    for (uint32_t i = 0; i < PCB->module_count; i++) {
-        struct wire_probe *p = cells_of(&PCB->modules[i], delta, &count);
-        for (uint64_t k = 1; k < count; k++)
-            if (p[k].start && p[k].stack < stack)
-                resume(&p[k], now, time);
-    }
+    uint64_t begun = stamp();
+    struct moment now = moment();
+    for (uint32_t i = 0; i < PCB->module_count; i++)
+        n = end_left(&PCB->modules[i], stack, &now, open, n);
+    struct moment then = moment(); /* both clocks are read alike, so the first reading is in neither difference: */
+    uint64_t took = then.ticks - begun, ticks = then.ticks - now.ticks, ns = then.ns - now.ns;
+    ns += took < 2 * ticks ? ns * (took - ticks) / ticks : ns; /* as long; but for who came in between */
+    while (n--)
+        put_off(open[n], took, ns);
+    if (*WIPED && PCB->header)
+        __atomic_add_fetch(&PCB->header->landed_ns, ns, __ATOMIC_RELAXED);
 }
 
 void rt_probes_forget(uint64_t delta)

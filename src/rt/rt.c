@@ -202,12 +202,7 @@ static int open_header(char **envp)
 /* Is the module still loaded? Asks the kernel before it looks, since a dlclose may have unmapped it. */
 int rt_is_alive(const struct rt_module *m)
 {
-    unsigned char in_core;
-    if (!m->bytes || failed(sys(SYS_mincore, m->data, PAGE, (uint64_t)&in_core, 0, 0, 0)))
-        return 0;
-    if (sys(SYS_access, m->data + PAGE - 1, 0, 0, 0, 0, 0) == -EFAULT)
-        return 0;
-    return ((const struct rt_data *)m->data)->self == m->data;
+    return m->bytes && rt_is_readable(m->data) && ((const struct rt_data *)m->data)->self == m->data;
 }
 
 int rt_map_counters(struct rt_module *m, int keep)
@@ -288,7 +283,14 @@ static struct rt_module *enter_module(void)
     uint64_t data = (uint64_t)d;
     if (d->self == data)
         return find_own();
-    struct rt_module mine = {data, rt_config.bytes, NOWHERE, 0, 0, &rt_config, (uint64_t)rt_config.data_rel};
+    struct rt_module mine = {data,
+                             rt_config.bytes,
+                             NOWHERE,
+                             0,
+                             0,
+                             &rt_config,
+                             (uint64_t)rt_config.data_rel,
+                             (rt_config.flags & CONFIG_PROBED) != 0};
     if (PCB->header)
         rt_resolve(&mine);
     struct rt_module *m = rt_free_entry(data, data + PAGE + mine.bytes);

@@ -72,6 +72,7 @@ enum {
     CONFIG_FAULTS = 16,
     CONFIG_STREAM = 32,
     CONFIG_LINES = 64,
+    CONFIG_PROBED = 128,    /* with CONFIG_PROBES: this module has some */
     CONFIG_LAST_SHIFT = 8,  /* a byte: how many lines of each place of the filter are kept (rt_last.S) */
     CONFIG_SHIFT_SHIFT = 16 /* a byte: log2 of the filter's lines */
 };
@@ -99,6 +100,7 @@ struct rt_module {
     uint32_t is_mapped;
     const struct rt_config *config; /* valid while the module is loaded; 0: it is the stream of references */
     uint64_t text_bytes;            /* new code begins so far in front of data */
+    uint64_t has_probes;            /* 1: more than the cell that is no probe's */
 };
 #define NOWHERE UINT64_MAX
 

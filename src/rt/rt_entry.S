@@ -1043,9 +1043,14 @@ rt_fault_return:
     mov eax, 15
     syscall
 
+/* The site has saved rdx, rcx and rax, and its red zone lies above. setjmp's first return, with 0 in rax, has left
+ * nothing; what unwinders come with is an address. */
 rt_landed:
+    mov rcx, [rsp + 8 + 16]
+    jrcxz 1f
     lea rax, [rsp + 8 + 152]
     jmp rt_landed_
+1:  ret
 rt_landed_: SAVED rt_probes_landed
 
     .section .note.GNU-stack, "", @progbits

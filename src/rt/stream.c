@@ -441,7 +441,7 @@ void rt_stream_enter(void)
     struct rt_module *m = rt_free_entry(STREAM_DATA, STREAM_DATA + PAGE + WIRE_STREAM_BYTES);
     if (!m)
         return;
-    *m = (struct rt_module){STREAM_DATA, WIRE_STREAM_BYTES, NOWHERE, 0, 0, 0, 0};
+    *m = (struct rt_module){STREAM_DATA, WIRE_STREAM_BYTES, NOWHERE, 0, 0, 0, 0, 0};
     if (PCB->header)
         rt_stream_open(m);
     rt_slots_add(m);

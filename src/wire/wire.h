@@ -86,6 +86,8 @@ struct wire_header {
     uint64_t begin_ns; /* with probes: of processor time, when the first of the process's code came to this file: behind
                           exec and the dynamic linker's work, before any of its own; 0: not known */
     uint64_t exit_ns;  /* with probes: of processor time, when the process had run its exit handlers; 0: not known */
+    uint64_t landed_ns; /* with probes: of processor time, what it took to end what exceptions and longjmp had left;
+                           atomic additions */
     struct wire_streams streams;
     struct wire_module modules[WIRE_MODULES_MAX];
     struct wire_area areas[WIRE_AREAS_MAX];

@@ -151,7 +151,8 @@ static void take(struct profile *p, const struct launch_result *run, const struc
     const char **paths = ARENA_ARRAY(p->result->arena, const char *, p->program->module_count + 1);
     for (size_t i = 0; i < p->program->module_count; i++)
         paths[i] = p->program->modules[i].path;
-    diag_debug(1, "probes: the program took %.4f s of user time with them", run->user_s);
+    diag_debug(1, "probes: the program took %.4f s of user time with them; landings %.4f s", run->user_s,
+               run->landed_s);
     double share = run->wall_s > 0 ? (run->user_s + run->system_s) / run->wall_s : 1;
     const struct prof_probe_terms terms = {.ticks_a_second = hz,
                                            .inside_ticks = plan->cost.inside,
@@ -162,6 +163,7 @@ static void take(struct profile *p, const struct launch_result *run, const struc
                                            .system_s = run->system_s,
                                            .start_s = run->start_s,
                                            .after_exit_s = run->after_exit_s,
+                                           .landed_s = run->landed_s,
                                            .seen = p->seen,
                                            .begin_ticks = plan->cost.begin,
                                            .end_ticks = plan->cost.end,

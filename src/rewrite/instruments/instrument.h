@@ -94,6 +94,7 @@ enum rw_runtime { /* flags of the runtime's configuration, as in rt.h */
                   RW_RUNTIME_FAULTS = 16,
                   RW_RUNTIME_STREAM = 32,
                   RW_RUNTIME_LINES = 64,
+                  RW_RUNTIME_PROBED = 128,
                   RW_RUNTIME_LAST_SHIFT = 8,
                   RW_RUNTIME_SHIFT_SHIFT = 16
 };

@@ -160,8 +160,7 @@ static void insert(const struct rw *w, struct rw_point point, struct rw_fragment
 
 static uint32_t runtime(const struct rw *w)
 {
-    (void)w;
-    return RW_RUNTIME_PROBES;
+    return RW_RUNTIME_PROBES | (w->counter_count > WIRE_PROBE_BYTES / 8 ? RW_RUNTIME_PROBED : 0u);
 }
 
 /* ---- sites ---- */

@@ -273,7 +273,7 @@ static void test_unexplained_system(void **state)
     struct prof_candidate list[] = {candidate(PROF_LOOP, 0x1, 1, 1.2)};
     struct prof_result *r = two_seconds(list, 1);
     const struct prof_probe_terms half = {HZ, 40, 80, 2000, 0.5, 1, 1, 0, 0, {1e-3, 1000, 0},
-                                          0,  0,  0}; /* half of it in the kernel, */
+                                          0,  0,  0,  0}; /* half of it in the kernel, */
     r->actual_system_s = (struct prof_interval){1, 1, 1};
     r->actual_user_s = (struct prof_interval){1, 1, 1};
     list[0].system_s = (struct prof_interval){0.6, 0.6, 0.6}; /* 0.6 s of that in the object, */
@@ -296,7 +296,8 @@ static void test_unexplained_end(void **state)
     for (size_t i = 0; i < ARRAY_LEN(after_exit_s); i++) {
         struct prof_candidate list[] = {candidate(PROF_LOOP, 0x1, 1, 1.2)};
         struct prof_result *r = two_seconds(list, 1);
-        const struct prof_probe_terms t = {HZ, 40, 80, 2000, 0.5, 2, 0.4, 0, after_exit_s[i], {1e-3, 400, 0}, 0, 0, 0};
+        const struct prof_probe_terms t = {HZ, 40, 80, 2000, 0.5, 2, 0.4, 0, after_exit_s[i], {1e-3, 400, 0},
+                                           0,  0,  0,  0};
         list[0].system_s = (struct prof_interval){0.4, 0.4, 0.4}; /* all that samples see of the kernel */
         prof_probes_take(r, paths, &one_object, 1, &t);
         /* outside: 2.4 - 1.2 s, less what the end took; predicted 0.5 s */
@@ -313,7 +314,7 @@ static void test_unexplained_start(void **state)
     (void)state;
     struct prof_candidate list[] = {candidate(PROF_LOOP, 0x1, 1, 1.2)};
     struct prof_result *r = two_seconds(list, 1);
-    const struct prof_probe_terms t = {HZ, 40, 80, 2000, 0.5, 2, 0, 0.2, 0.1, {1e-3, 170, 40}, 0, 0, 0};
+    const struct prof_probe_terms t = {HZ, 40, 80, 2000, 0.5, 2, 0, 0.2, 0.1, {1e-3, 170, 40}, 0, 0, 0, 0};
     r->coverage.instructions_counted_share = 0.98; /* 0.04 s in the linker's code, part of what is predicted */
     r->predicted_user_s = (struct prof_interval){0.54, 0.54, 0.54};
     list[0].system_s = (struct prof_interval){0, 0, 0};
@@ -321,6 +322,19 @@ static void test_unexplained_start(void **state)
     prof_probes_take(r, paths, &one_object, 1, &t);
     /* outside: 2 - 0.2 - 0.1 - 1.2 s, where nothing is predicted; 0.17 - (0.2 - 0.04) s of it in the kernel */
     assert_true(fabs(r->coverage.unexplained_overhead.value * 0.54 - 0.49) < 1e-6);
+    prof_result_free(r);
+}
+
+/* Nor is what mtool takes where exceptions come to. */
+static void test_unexplained_landed(void **state)
+{
+    (void)state;
+    struct prof_candidate list[] = {candidate(PROF_LOOP, 0x1, 1, 1.2)};
+    struct prof_result *r = two_seconds(list, 1);
+    struct prof_probe_terms t = {HZ, 40, 80, 2000, 0.5, 2, 0.4, 0, 0, {1e-3, 400, 0}, 0, 0, 0, 0.3};
+    list[0].system_s = (struct prof_interval){0.4, 0.4, 0.4};
+    prof_probes_take(r, paths, &one_object, 1, &t);
+    assert_true(fabs(r->coverage.unexplained_overhead.value * r->predicted_user_s.value - 0.4) < 1e-6);
     prof_result_free(r);
 }
 
@@ -336,7 +350,7 @@ static void test_unexplained_seen(void **state)
     for (size_t i = 0; i < ARRAY_LEN(seen); i++) {
         struct prof_candidate list[] = {candidate(PROF_LOOP, 0x1, 1, 1.2)};
         struct prof_result *r = two_seconds(list, 1);
-        const struct prof_probe_terms t = {HZ, 40, 80, 2000, 0.5, 2, 0, 0, 0, {1e-3, seen[i].kernel, 0}, 0, 0, 0};
+        const struct prof_probe_terms t = {HZ, 40, 80, 2000, 0.5, 2, 0, 0, 0, {1e-3, seen[i].kernel, 0}, 0, 0, 0, 0};
         r->predicted_user_s = (struct prof_interval){0.5, 0.5, 0.5}; /* all of it in the object */
         list[0].system_s = (struct prof_interval){0, 0, 0};
         list[0].uncounted_s = 0;
@@ -396,7 +410,7 @@ static void test_crosschecks_unseen(void **state)
     struct prof_result *r = two_seconds(list, 2);
     const struct observed_probe p[] = {{.module = 1, .cell = 1, .count = 1, .ticks = (uint64_t)(0.001 * HZ)},
                                        {.module = 1, .cell = 2, .count = 1, .ticks = (uint64_t)(0.01 * HZ)}};
-    const struct prof_probe_terms t = {HZ, 40, 80, 2000, 0.5, 2, 0, 0, 0, {1e-3, 0, 0}, 0, 0, 0};
+    const struct prof_probe_terms t = {HZ, 40, 80, 2000, 0.5, 2, 0, 0, 0, {1e-3, 0, 0}, 0, 0, 0, 0};
     list[0].sampled_s.high = list[1].sampled_s.high = 0.003;
     list[0].system_s = list[1].system_s = (struct prof_interval){0, 0, 0};
     prof_probes_take(r, paths, p, 2, &t);
@@ -445,6 +459,7 @@ int main(void)
                                        cmocka_unit_test(test_unexplained_system),
                                        cmocka_unit_test(test_unexplained_end),
                                        cmocka_unit_test(test_unexplained_start),
+                                       cmocka_unit_test(test_unexplained_landed),
                                        cmocka_unit_test(test_unexplained_seen),
                                        cmocka_unit_test(test_unexplained_looks),
                                        cmocka_unit_test(test_unexplained_slow_looks),
