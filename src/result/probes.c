@@ -162,7 +162,7 @@ static void widen(struct prof_candidate *o)
 {
     double unlike = fabs((double)o->entries - (double)o->probed_entries) /
                     fmax(1, fmax((double)o->entries, (double)o->probed_entries));
-    o->probed_s.low -= unlike * o->probed_s.value;
+    o->probed_s.low = fmax(0, o->probed_s.low - unlike * o->probed_s.value);
     o->probed_s.high += unlike * o->probed_s.value;
 }
 

@@ -193,16 +193,18 @@ static void test_warnings(void **state)
 {
     (void)state;
     struct prof_candidate list[] = {candidate(PROF_LOOP, 0x1, 100, 3), candidate(PROF_LOOP, 0x2, 100, 1),
-                                    candidate(PROF_LOOP, 0x3, 100, 1)};
-    struct prof_result *r = result(list, 3);
+                                    candidate(PROF_LOOP, 0x3, 100, 1), candidate(PROF_LOOP, 0x4, 1000000, 1)};
+    struct prof_result *r = result(list, 4);
     struct observed_probe p[] = {{.module = 1, .cell = 1, .count = 100, .ticks = (uint64_t)HZ},
                                  {.module = 1, .cell = 2, .count = 80, .ticks = (uint64_t)HZ},
-                                 {.module = 1, .cell = 3, .count = 0}};
-    prof_probes_take(r, paths, p, 3, &terms);
+                                 {.module = 1, .cell = 3, .count = 0},
+                                 {.module = 1, .cell = 4, .count = 1, .ticks = (uint64_t)HZ}};
+    prof_probes_take(r, paths, p, 4, &terms);
     assert_int_equal(warnings(r, "probe-disagrees"), 1);
-    assert_int_equal(warnings(r, "probe-counts-differ"), 1);
+    assert_int_equal(warnings(r, "probe-counts-differ"), 2);
     assert_int_equal(warnings(r, "probe-silent"), 1);
     assert_true(list[1].probed_s.low < 0.8 && list[1].probed_s.high > 1.19); /* wider by what is unlike */
+    assert_true(list[3].probed_s.low >= 0);
     assert_true(isnan(list[2].probed_s.value));
     prof_result_free(r);
 }
