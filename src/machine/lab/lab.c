@@ -310,34 +310,45 @@ static uint64_t hash_of(const struct lab_code *c, unsigned fill)
     return (h ^ fill) * 0x100000001b3u | 1;
 }
 
-/* What no processor could have told is as if it were missing. */
-static double played(struct lab *l, double min, double max)
+struct range {
+    double min, max; /* cycles that a processor can take */
+};
+
+/* What no processor could have told is as if it were missing, on the tape and off it. */
+static double believed(struct lab *l, double cycles, struct range possible)
 {
-    const struct tape_entry *e = tape_next(l->play, l->label, l->hash);
-    l->quiet = e ? e->quiet : 0;
-    if (!e || e->cycles < 0 || (e->cycles >= min && e->cycles <= max))
-        return e ? e->cycles : -3;
-    tape_doubt(l->play, l->label);
+    if (cycles < 0 || (cycles >= possible.min && cycles <= possible.max))
+        return cycles;
     l->quiet = 0;
     return -3;
 }
 
+static double played(struct lab *l, struct range possible)
+{
+    const struct tape_entry *e = tape_next(l->play, l->label, l->hash);
+    l->quiet = e ? e->quiet : 0;
+    double cycles = e ? believed(l, e->cycles, possible) : -3;
+    if (e && cycles == -3)
+        tape_doubt(l->play, l->label);
+    return cycles;
+}
+
 /* With no more digits than a timing has, and a tape keeps: it makes no difference whether one is recorded or played. */
-static double kept(struct lab *l, double cycles)
+static double kept(struct lab *l, double cycles, struct range possible)
 {
     char text[32];
     snprintf(text, sizeof text, "%.6g", cycles);
     cycles = strtod(text, NULL);
     if (l->record)
         tape_add(l->record, l->label, l->hash, cycles, l->last_ticks, l->quiet);
-    return cycles;
+    return believed(l, cycles, possible);
 }
 
 static double too_late(struct lab *l)
 {
     l->quiet = 0;
     l->last_ticks = 0;
-    return kept(l, -2);
+    return kept(l, -2, (struct range){0, 0});
 }
 
 /* ---- experiments ---- */
@@ -355,9 +366,10 @@ double lab_loop_cycles(struct lab *l, const struct lab_code *body, unsigned fill
     static const double BYTES_A_CYCLE = 256; /* of code: more than any front end fetches */
     static const double CYCLES_A_BYTE = 60,
                         CYCLES_MORE = 2e4; /* fences take 30 a byte; strings that repeat need the second */
+    const struct range possible = {(double)body->len / BYTES_A_CYCLE, (double)body->len * CYCLES_A_BYTE + CYCLES_MORE};
     l->hash = hash_of(body, fill);
     if (l->play)
-        return played(l, (double)body->len / BYTES_A_CYCLE, (double)body->len * CYCLES_A_BYTE + CYCLES_MORE);
+        return played(l, possible);
     if (lab_seconds_left(l) < 0)
         return too_late(l);
     struct lab_code *iteration = xmalloc(sizeof *iteration);
@@ -365,18 +377,19 @@ double lab_loop_cycles(struct lab *l, const struct lab_code *body, unsigned fill
     lab_put_iteration_end(iteration, false);
     int piece = l->core->prepare(l->core->ctx, iteration, fill, false);
     free(iteration);
-    return kept(l, piece < 0 ? -1 : piece_cycles(l, piece, 0));
+    return kept(l, piece < 0 ? -1 : piece_cycles(l, piece, 0), possible);
 }
 
 double lab_call_cycles(struct lab *l, void (*f)(uint64_t iterations, void *data), void *data, uint64_t iterations)
 {
+    const struct range possible = {1, 1e7};
     l->hash = 0;
     if (l->play)
-        return played(l, 1, 1e7);
+        return played(l, possible);
     if (lab_seconds_left(l) < 0)
         return too_late(l);
     int piece = l->core->prepare_call(l->core->ctx, f, data);
-    return piece < 0 ? -3 : kept(l, piece_cycles(l, piece, iterations));
+    return piece < 0 ? -3 : kept(l, piece_cycles(l, piece, iterations), possible);
 }
 
 static double walk_cycles(struct lab *l, int piece, uint64_t iterations)
@@ -395,9 +408,10 @@ static double walk_cycles(struct lab *l, int piece, uint64_t iterations)
 
 double lab_ring_cycles(struct lab *l, const struct lab_ring *r)
 {
+    const struct range possible = {0.5, 1e5};
     l->hash = 0;
     if (l->play)
-        return played(l, 0.5, 1e5);
+        return played(l, possible);
     if (lab_seconds_left(l) < 0)
         return too_late(l);
     int piece = l->core->prepare_ring(l->core->ctx, r);
@@ -405,7 +419,7 @@ double lab_ring_cycles(struct lab *l, const struct lab_ring *r)
         return -1;
     ticks_of(l->core, piece, r->cells < 30000 ? r->cells * 2 : r->cells);
     read_bracket(l);
-    return kept(l, walk_cycles(l, piece, r->cells < 3000 ? 3000 : 12000));
+    return kept(l, walk_cycles(l, piece, r->cells < 3000 ? 3000 : 12000), possible);
 }
 
 void lab_tell(struct lab *l, double cycles)
