@@ -135,7 +135,8 @@ enum launch_mode launch_mode_probe(void);
 enum launch_how { LAUNCH_PLAIN, LAUNCH_COUNT, LAUNCH_SAMPLED, LAUNCH_BURSTS, LAUNCH_PROBED, LAUNCH_REFERENCES };
 
 /* Chooses slices of a window that was just recorded, while the program waits: fills w->slice[window] and
- * w->slice_count. Those before it have been replayed. Sets w->enough once they are all that is needed. */
+ * w->slice_count. Those before it have been replayed. Says in w->enough whether they are all that is needed of the code
+ * that they met. */
 typedef void (*launch_plan)(void *ctx, struct wire_windows *w, uint32_t window);
 
 /* OBSERVED_PLACE of an address that the program executed, in the original file; OBSERVED_PLACE_UNKNOWN: it is in none.

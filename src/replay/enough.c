@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * When windows are enough. They lie at random moments, so windows of the same code are as many as that code takes of
- * the time. Each tells cycles an instruction by its slices; those that agree on their code make a group, and where the
- * groups of most of the time are known well enough, more windows would cost the user time and tell little. Goes by
- * addresses only: knows no loops and no functions, for which slices are fitted later; with eight windows and a tenth
- * these were known less well (a formatter of numbers 13 % too fast, 1 to 7 with all).
+ * When windows are enough, of the code that they met: in a run of their own they come in the order of time. They lie at
+ * random moments, so windows of the same code are as many as that code takes of the time. Each tells cycles an
+ * instruction by its slices; those that agree on their code make a group, and where the groups of most of the time are
+ * known well enough, more windows would cost the user time and tell little. Goes by addresses only: knows no loops and
+ * no functions, for which slices are fitted later; with eight windows and a tenth these were known less well (a
+ * formatter of numbers 13 % too fast, 1 to 7 with all).
  */
 #include "replay/impl.h"
 

@@ -19,8 +19,8 @@ enum {
 void replay_plan(struct wire_windows *w, uint32_t window);
 
 /* Do the windows taken so far, whose slices have been replayed, tell what the code that takes most of the time takes,
- * in cycles an instruction, within six hundredths from end to end? They were begun at random moments of the program's
- * time. */
+ * in cycles an instruction, within six hundredths from end to end? They were begun at random moments of the
+ * program's time, so far. */
 struct replay_progress;
 struct replay_progress *replay_progress_new(void);
 void replay_progress_free(struct replay_progress *p);

@@ -20,20 +20,6 @@ static struct wire_probe *cells_of(const struct rt_module *m, uint64_t delta, ui
     return (struct wire_probe *)(m->data + PAGE + delta);
 }
 
-static void resume(struct wire_probe *p, uint64_t now, uint64_t time)
-{
-    p->ticks += now - p->start;
-    p->count++;
-    p->start = 0;
-    if (now - p->reading_ticks <= WIRE_PROBE_READING)
-        return;
-    p->clocked_ticks += now - p->reading_ticks;
-    p->clocked_ns += time - p->reading_ns;
-    p->reading_ticks = now;
-    p->reading_ns = time;
-}
-
-enum { OPEN_MAX = 64 }; /* probes that stay under way; more are told what this takes */
 struct moment {
     uint64_t ticks, ns; /* ns: of the thread's processor time */
 };
@@ -44,18 +30,37 @@ static struct moment moment(void)
     return (struct moment){stamp(), ns};
 }
 
-/* Ends a module's probes that were left. Returns how many are under way still. */
-static uint32_t end_left(const struct rt_module *m, uint64_t stack, const struct moment *now, struct wire_probe **open,
-                         uint32_t n)
+/* The interval ended at `end`; now: a reading behind it. */
+static void resume(struct wire_probe *p, uint64_t end, const struct moment *now)
+{
+    p->ticks += end - p->start;
+    p->count++;
+    p->start = 0;
+    if (now->ticks - p->reading_ticks <= WIRE_PROBE_READING)
+        return;
+    p->clocked_ticks += now->ticks - p->reading_ticks;
+    p->clocked_ns += now->ns - p->reading_ns;
+    p->reading_ticks = now->ticks;
+    p->reading_ns = now->ns;
+}
+
+enum { OPEN_MAX = 64 }; /* probes that stay under way; more are told what this takes */
+struct landing {
+    uint64_t stack, at; /* at: a time stamp, before anything was done here */
+    struct moment now;
+    struct wire_probe *open[OPEN_MAX]; /* under way still */
+    uint32_t open_count;
+};
+
+static void end_left(struct landing *l, const struct rt_module *m)
 {
     uint64_t count;
     struct wire_probe *p = cells_of(m, rt_own_delta(), &count);
     for (uint64_t k = 1; k < count; k++)
-        if (p[k].start && p[k].stack < stack)
-            resume(&p[k], now->ticks, now->ns);
-        else if (p[k].start && n < OPEN_MAX)
-            open[n++] = &p[k];
-    return n;
+        if (p[k].start && p[k].stack < l->stack)
+            resume(&p[k], l->at, &l->now);
+        else if (p[k].start && l->open_count < OPEN_MAX)
+            l->open[l->open_count++] = &p[k];
 }
 
 /* As if no time had passed. */
@@ -71,19 +76,18 @@ static void put_off(struct wire_probe *p, uint64_t ticks, uint64_t ns)
 /* What this takes itself is in no interval, and is told of the whole. */
 void rt_probes_landed(uint64_t stack)
 {
-    struct wire_probe *open[OPEN_MAX];
-    uint32_t n = 0;
+    struct landing l = {.stack = stack};
     if (!is_counting())
         return;
-    uint64_t begun = stamp();
-    struct moment now = moment();
+    l.at = stamp();
+    l.now = moment();
     for (uint32_t i = 0; i < PCB->module_count; i++)
-        n = end_left(&PCB->modules[i], stack, &now, open, n);
+        end_left(&l, &PCB->modules[i]);
     struct moment then = moment(); /* both clocks are read alike, so the first reading is in neither difference: */
-    uint64_t took = then.ticks - begun, ticks = then.ticks - now.ticks, ns = then.ns - now.ns;
+    uint64_t took = then.ticks - l.at, ticks = then.ticks - l.now.ticks, ns = then.ns - l.now.ns;
     ns += took < 2 * ticks ? ns * (took - ticks) / ticks : ns; /* as long; but for who came in between */
-    while (n--)
-        put_off(open[n], took, ns);
+    while (l.open_count--)
+        put_off(l.open[l.open_count], took, ns);
     if (*WIPED && PCB->header)
         __atomic_add_fetch(&PCB->header->landed_ns, ns, __ATOMIC_RELAXED);
 }
