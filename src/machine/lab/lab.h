@@ -101,7 +101,7 @@ void lab_close(struct lab *l); /* gives back memory, signal handlers, CPU affini
 void lab_name(struct lab *l, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 /* Cycles for one iteration of a loop with this body, entered with the registers above; -1 if the code was stopped by a
  * signal (an instruction that this CPU lacks), -2 if the time is over and no sample could be taken, -3 if a tape has it
- * not or a figure that cannot be. rdi at entry is the number of iterations, rsi LAB_DATA bytes. */
+ * not, or if it is a figure that cannot be. rdi at entry is the number of iterations, rsi LAB_DATA bytes. */
 double lab_loop_cycles(struct lab *l, const struct lab_code *body, unsigned fill);
 /* The same for code that is not a loop: called as void f(uint64_t iterations, void *data); iterations 0: as many as
  * make a sample. Returns cycles per iteration. -3 also where the core only simulates. */

@@ -418,6 +418,25 @@ static void forms_met_later_are_timed_on_their_own_machine_only(void **state)
     assert_true(is_right);
 }
 
+static void does_nothing(uint64_t iterations, void *data) { (void)iterations, (void)data; }
+
+/* It is as if it were missing, measured as well as on the tape. */
+static void what_no_processor_takes_is_not_believed(void **state)
+{
+    (void)state;
+    struct machine_bench bench = {.record = machine_tape_new()};
+    struct lab *lab = lab_open(&bench, 1);
+    if (lab) {
+        lab_name(lab, "a million iterations of nothing");
+        double cycles = lab_call_cycles(lab, does_nothing, NULL, 1000000);
+        lab_close(lab);
+        assert_true(cycles < 0);
+    }
+    machine_tape_free(bench.record);
+    if (!lab)
+        skip();
+}
+
 static void every_instruction_finds_a_class(void **state)
 {
     (void)state;
@@ -489,9 +508,9 @@ int main(void)
         cmocka_unit_test(latencies_tell_the_clock),
         cmocka_unit_test(what_would_leave_something_behind_is_not_timed),
         cmocka_unit_test(forms_met_later_are_timed_on_their_own_machine_only),
+        cmocka_unit_test(what_no_processor_takes_is_not_believed),
         cmocka_unit_test(every_instruction_finds_a_class),
         cmocka_unit_test(forms_of_lea_stand_for_themselves),
-        cmocka_unit_test(every_instruction_finds_a_class),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
