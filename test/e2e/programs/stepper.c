@@ -4,25 +4,31 @@
  * often each instruction of its executable followed each other one: lines "PREVIOUS ADDRESS COUNT", hex, as in the
  * file; PREVIOUS is
  * "-" when it was not in the executable. Some 100,000 instructions a second. The repetitions of one rep instruction
- * count as one. With -e it begins at the program's entry: what the loader did before is not seen, which for C++ is most
- * of the steps, and of interest only where it calls the executable (ifuncs, preinit). Ends with 1 unless the program
- * ended by itself.
+ * count as one. With -e it begins at the program's entry, and steps through nothing but the executable: what the loader
+ * did before is not seen, and of interest only where it calls the executable (ifuncs, preinit). Libraries, where nearly
+ * all steps of C++ are, run at full speed: the executable may not be executed meanwhile, so its next instruction
+ * faults. Ends with 1 unless the program ended by itself.
  */
 #include <elf.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <signal.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/personality.h>
 #include <sys/ptrace.h>
+#include <sys/syscall.h>
 #include <sys/user.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #define OUTSIDE UINT64_MAX
 #define SLOTS (1u << 20)
+
+enum { CPUID = 0xa20f, CPUID_BYTES = 2, SYSCALL = 0x050f };
 
 static struct pair {
     uint64_t prev, addr, count;
@@ -39,12 +45,22 @@ static void add(uint64_t prev, uint64_t addr)
 struct range {
     uint64_t lo, hi, base; /* of the mapped executable; base: what is added to addresses of the file */
     uint64_t entry;
+    uint64_t code_lo, code_hi; /* of it, what can be executed */
+    uint64_t syscall;          /* where the kernel's own code has such an instruction; 0: nowhere */
 };
+
+static uint64_t find_syscall(pid_t pid, uint64_t lo, uint64_t hi)
+{
+    for (uint64_t at = lo; at < hi; at++)
+        if ((ptrace(PTRACE_PEEKTEXT, pid, at, NULL) & 0xffff) == SYSCALL)
+            return at;
+    return 0;
+}
 
 static struct range range_of(pid_t pid, const char *program)
 {
     char path[64], line[PATH_MAX + 128], real[PATH_MAX];
-    struct range r = {UINT64_MAX, 0, 0, 0};
+    struct range r = {.lo = UINT64_MAX, .code_lo = UINT64_MAX};
     Elf64_Ehdr header;
     snprintf(path, sizeof path, "/proc/%d/maps", pid);
     FILE *maps = fopen(path, "r"), *file = fopen(program, "r");
@@ -53,10 +69,18 @@ static struct range range_of(pid_t pid, const char *program)
     while (fgets(line, sizeof line, maps)) {
         unsigned long lo, hi;
         line[strcspn(line, "\n")] = 0;
-        char *name = strchr(line, '/');
-        if (sscanf(line, "%lx-%lx", &lo, &hi) == 2 && name && !strcmp(name, real)) {
-            r.lo = lo < r.lo ? lo : r.lo;
-            r.hi = hi > r.hi ? hi : r.hi;
+        char *name = strchr(line, '/'), may[5];
+        if (sscanf(line, "%lx-%lx %4s", &lo, &hi, may) != 3)
+            continue;
+        if (strstr(line, "[vdso]"))
+            r.syscall = find_syscall(pid, lo, hi - 8);
+        if (!name || strcmp(name, real))
+            continue;
+        r.lo = lo < r.lo ? lo : r.lo;
+        r.hi = hi > r.hi ? hi : r.hi;
+        if (may[2] == 'x') {
+            r.code_lo = lo < r.code_lo ? lo : r.code_lo;
+            r.code_hi = hi > r.code_hi ? hi : r.code_hi;
         }
     }
     r.base = header.e_type == ET_DYN ? r.lo : 0;
@@ -77,8 +101,6 @@ static int is_rep(pid_t pid, uint64_t addr)
     return 0;
 }
 
-enum { CPUID = 0xa20f, CPUID_BYTES = 2 };
-
 static int is_cpuid(pid_t pid, uint64_t addr) { return (ptrace(PTRACE_PEEKTEXT, pid, addr, NULL) & 0xffff) == CPUID; }
 
 /* Runs at full speed to the instruction at `addr`; the status of the stop. */
@@ -96,6 +118,59 @@ static int run_to(pid_t pid, uint64_t addr)
     regs.rip = addr;
     ptrace(PTRACE_SETREGS, pid, NULL, &regs);
     return status;
+}
+
+/* The program itself calls mprotect for its executable's code. */
+static void protect(pid_t pid, const struct range *r, int prot)
+{
+    struct user_regs_struct before, call, after;
+    int status;
+    ptrace(PTRACE_GETREGS, pid, NULL, &before);
+    call = before;
+    call.rip = r->syscall;
+    call.rax = SYS_mprotect;
+    call.orig_rax = UINT64_MAX; /* none that would be begun again */
+    call.rdi = r->code_lo;
+    call.rsi = r->code_hi - r->code_lo;
+    call.rdx = (unsigned)prot;
+    ptrace(PTRACE_SETREGS, pid, NULL, &call);
+    ptrace(PTRACE_SINGLESTEP, pid, NULL, NULL);
+    waitpid(pid, &status, 0);
+    if (!WIFSTOPPED(status) || WSTOPSIG(status) != SIGTRAP || ptrace(PTRACE_GETREGS, pid, NULL, &after) || after.rax)
+        exit(2);
+    ptrace(PTRACE_SETREGS, pid, NULL, &before);
+}
+
+/* Whether it may be told by a SIGSEGV of ours that the executable goes on: while that is blocked, the kernel would set
+ * its handler to the default. */
+static int can_fault(pid_t pid, const struct range *r)
+{
+    uint64_t blocked = 0;
+    return r->syscall && !ptrace(PTRACE_GETSIGMASK, pid, (void *)sizeof blocked, &blocked) &&
+           !(blocked >> (SIGSEGV - 1) & 1);
+}
+
+/* Whether a stop is the fault of an executable that goes on. */
+static int goes_on(pid_t pid, const struct range *r, int status)
+{
+    siginfo_t info;
+    struct user_regs_struct regs;
+    return WIFSTOPPED(status) && WSTOPSIG(status) == SIGSEGV && !ptrace(PTRACE_GETSIGINFO, pid, NULL, &info) &&
+           info.si_code == SEGV_ACCERR && !ptrace(PTRACE_GETREGS, pid, NULL, &regs) && regs.rip >= r->code_lo &&
+           regs.rip < r->code_hi && (uint64_t)info.si_addr == regs.rip;
+}
+
+/* Runs what is outside of the executable at full speed. Whether it ended in the executable, as a
+ * step does; else `status` is that of a signal, or the program's end. */
+static int run_outside(pid_t pid, const struct range *r, int *status)
+{
+    protect(pid, r, PROT_READ);
+    ptrace(PTRACE_CONT, pid, NULL, NULL);
+    waitpid(pid, status, 0);
+    int is_step = goes_on(pid, r, *status);
+    if (WIFSTOPPED(*status))
+        protect(pid, r, PROT_READ | PROT_EXEC);
+    return is_step;
 }
 
 int main(int argc, char **argv)
@@ -120,16 +195,22 @@ int main(int argc, char **argv)
     if (from_entry)
         status = run_to(pid, range.entry);
     uint64_t prev = OUTSIDE;
+    int came_back = 0;
     while (WIFSTOPPED(status)) {
         struct user_regs_struct regs;
         ptrace(PTRACE_GETREGS, pid, NULL, &regs);
         uint64_t at = regs.rip >= range.lo && regs.rip < range.hi ? regs.rip - range.base : OUTSIDE;
-        int is_step =
-            WSTOPSIG(status) == SIGTRAP; /* else a signal before the instruction at rip, which is not done again */
+        /* else a signal before the instruction at rip, which is not done again */
+        int is_step = came_back || WSTOPSIG(status) == SIGTRAP;
         if (is_step && at != OUTSIDE && !(at == prev && is_rep(pid, regs.rip)))
             add(prev, at);
         prev = at;
-        int sig = WSTOPSIG(status) == SIGTRAP ? 0 : WSTOPSIG(status);
+        int sig = is_step ? 0 : WSTOPSIG(status);
+        came_back = 0;
+        if (!sig && from_entry && at == OUTSIDE && can_fault(pid, &range)) {
+            came_back = run_outside(pid, &range, &status);
+            continue;
+        }
         if (!sig && is_cpuid(pid, regs.rip)) { /* hypervisors execute it, and some lose the trap behind it */
             status = run_to(pid, regs.rip + CPUID_BYTES);
             continue;
