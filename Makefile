@@ -46,7 +46,7 @@ deb: packages-build packages-deb
 	tools/make-deb $(BUILD)
 
 clean:
-	rm -rf $(BUILD) build-asan build-clang build-fuzz
+	rm -rf $(BUILD) build-asan build-fuzz
 
 help:
 	@echo "make [all] | build | examples | demo | test | bench | lint | format | fuzz TIME=3600 | deb | install PREFIX=/usr/local [DESTDIR=] | clean"
