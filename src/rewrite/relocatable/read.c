@@ -113,6 +113,20 @@ static int by_offset(const void *a, const void *b)
     return (x->r_offset > y->r_offset) - (x->r_offset < y->r_offset);
 }
 
+/* What linkers read, and no relocation is of. */
+static bool is_table(const struct rel_section *s)
+{
+    switch (s->h.sh_type) {
+    case SHT_RELA:
+    case SHT_GROUP:
+    case SHT_SYMTAB:
+    case SHT_STRTAB:
+        return true;
+    default:
+        return false;
+    }
+}
+
 static int read_relas(struct rel_object *o, uint32_t i)
 {
     const struct rel_section *r = &o->sections[i];
@@ -121,6 +135,8 @@ static int read_relas(struct rel_object *o, uint32_t i)
         r->h.sh_info >= o->section_count || !r->h.sh_info || r->h.sh_link != o->symtab)
         return refuse(o, "has relocations of another form");
     struct rel_section *s = &o->sections[r->h.sh_info];
+    if (is_table(s))
+        return refuse(o, "has relocations of a table that only linkers read");
     if (s->rela_section)
         return refuse(o, "has a section with two tables of relocations");
     s->rela_section = i;
