@@ -103,6 +103,8 @@ struct cmd_args {
     bool clocks, leaves, sample_short;                    /* of ld */
     uint64_t windows_count, window_size, windows_at_once; /* of ld-report */
     bool private_memory;                                  /* of ld */
+    bool lines;                                           /* of blocks, ld-report */
+    const char *source;                                   /* likewise */
     const char *counted;                                  /* promote: the program that was counted; NULL none */
     const char *trace;                                    /* of spy; of ld-trace what it reads */
     uint64_t sets;                                        /* of spy and run: the N of 1/N */

@@ -238,6 +238,30 @@ struct ld_blocks {
 int ld_blocks_read(const char *path, const char *const *files, size_t count, struct ld_blocks **out);
 void ld_blocks_free(struct ld_blocks *b);
 
+/* ---- sources.c: how often lines of the source were executed, by counts of blocks ---- */
+
+struct ld_source_line {
+    uint32_t line;
+    uint64_t count; /* times executed */
+    uint64_t insns; /* instructions of it that were executed */
+};
+struct ld_source {
+    const char *name; /* as debug information has it, from the root where that says in which folder it was compiled */
+    size_t first, count; /* lines that have code, in their order */
+    size_t executed;     /* of these */
+};
+struct ld_sources {
+    struct arena *arena;
+    VEC(struct ld_source) sources; /* by name */
+    VEC(struct ld_source_line) lines;
+    uint64_t insns, unknown; /* executed in all; of these, of no line that is known */
+    size_t files;
+    uint64_t inconsistent, unread; /* as in ld_variables */
+};
+/* As ld_blocks_read; and where there is no debug information. */
+int ld_sources_read(const char *path, const char *const *files, size_t count, struct ld_sources **out);
+void ld_sources_free(struct ld_sources *s);
+
 /* ---- variables.c: how often variables are loaded and stored, by counts of blocks ---- */
 
 #define LD_VARIABLE_KINDS(X)                                                                                           \

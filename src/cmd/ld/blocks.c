@@ -75,6 +75,10 @@ int report_blocks(const struct cmd_args *a)
 {
     struct ld_blocks *b;
     struct strbuf out = {0};
+    if (a->lines || a->source)
+        return report_sources(a);
+    if (a->source_path)
+        return diag_error("blocks: --source-path goes with --lines"), CMD_UNUSABLE;
     if (ld_blocks_read(a->rest[0], a->rest + 1, (size_t)a->rest_count - 1, &b) < 0)
         return CMD_UNUSABLE;
     if (b->functions.len)

@@ -96,6 +96,9 @@ int cmd_ld_report(const struct cmd_args *a)
         return diag_error("ld-report: %s was written by a program of --tool %s, which inserts other things than %s",
                           a->rest[1], made->name, tool->name),
                CMD_UNUSABLE;
+    if ((a->lines || a->source || a->source_path) && tool->id != LD_TOOL_BLOCKS)
+        return diag_error("ld-report: --lines, --source and --source-path are of --tool blocks, not of %s", tool->name),
+               CMD_UNUSABLE;
     if (!reports[tool->id])
         return diag_error("ld-report: programs of --tool %s write nothing that could be printed", tool->name),
                CMD_UNUSABLE;

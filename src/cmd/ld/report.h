@@ -8,6 +8,7 @@
 #include "ld/ld.h"
 
 int report_blocks(const struct cmd_args *a);
+int report_sources(const struct cmd_args *a); /* of blocks, with --lines or --source */
 int report_variables(const struct cmd_args *a);
 int report_clocks(const struct cmd_args *a);
 int report_events(const struct cmd_args *a);
