@@ -221,7 +221,8 @@ struct ld_edge {
 };
 struct ld_function {
     const char *name, *object; /* name "" if the file has none for it */
-    uint64_t address, calls;   /* calls: entered from outside */
+    uint64_t address, calls;   /* calls: entered from outside of its section, or by a call */
+    uint64_t tail_calls;       /* by a jump of another function in its section */
     uint64_t insns;            /* executed */
     size_t first, count;       /* blocks */
 };

@@ -28,7 +28,7 @@ static void put_table(const struct cmd_args *a, const struct ld_blocks *b, struc
         if (!f->insns && !a->all)
             break;
         str_printf(out, "%16llu %13llu %5zu / %-5zu %s  (%s)\n", (unsigned long long)f->insns,
-                   (unsigned long long)f->calls, executed(b, f), f->count,
+                   (unsigned long long)(f->calls + f->tail_calls), executed(b, f), f->count,
                    *f->name ? f->name : arena_printf(a->arena, "%#llx", (unsigned long long)f->address),
                    file_base_name(f->object));
     }
@@ -50,7 +50,7 @@ static void put_json(const struct cmd_args *a, const struct ld_blocks *b, struct
         json_str(&j, "function", *f->name ? f->name : NULL);
         json_str(&j, "object", f->object);
         json_hex(&j, "address", f->address);
-        json_u64(&j, "calls", f->calls);
+        json_u64(&j, "calls", f->calls + f->tail_calls);
         json_u64(&j, "instructions", f->insns);
         json_array(&j, "blocks");
         for (size_t k = f->first; k < f->first + f->count; k++) {

@@ -35,15 +35,26 @@ static uint8_t depth_of(const struct cfg *c, const struct cfg_block *b)
     return depth < UINT8_MAX ? (uint8_t)depth : UINT8_MAX;
 }
 
+/* By functions: jumps to where each begins, by others. */
+static uint64_t *count_tail_calls(const struct cfg *c, const uint64_t *edges)
+{
+    uint64_t *calls = xmalloc((c->funcs.len + 1) * sizeof *calls);
+    for (size_t e = 0; e < c->edges.len; e++)
+        if (c->edges.data[e].kind == CFG_EDGE_TAIL && c->edges.data[e].to != ID_NONE)
+            calls[c->blocks.data[c->edges.data[e].to].func] += edges[e];
+    return calls;
+}
+
 static void add_function(const struct ld_reading *r, struct ld_blocks *all, const struct rewrite_relocatable_unit *u,
                          uint32_t f, const uint64_t *counts, const uint64_t *enter, const uint64_t *edges,
-                         const uint32_t *number)
+                         const uint64_t *tail_calls, const uint32_t *number)
 {
     const struct cfg_func *fn = &u->map->cfg->funcs.data[f];
     struct ld_function out = {.name = ld_reading_name(r, u->funcs[f].vaddr),
                               .object = arena_strdup(r->arena, u->name),
                               .address = u->funcs[f].vaddr,
                               .calls = enter[fn->block_first], /* the entry is the first */
+                              .tail_calls = tail_calls[f],
                               .first = all->blocks.len,
                               .count = fn->block_count};
     cfg_for_each_block(fn, b) {
@@ -72,11 +83,12 @@ static int add_unit(const struct ld_reading *r, struct ld_blocks *all, const str
     uint64_t *blocks = xmalloc((cfg->blocks.len + 1) * 8), *edges = xmalloc((cfg->edges.len + 1) * 8);
     uint64_t *enter = xmalloc((cfg->blocks.len + 1) * 8);
     all->inconsistent += rewrite_counts_solve(u->map, counters, blocks, edges, enter);
+    uint64_t *tail_calls = count_tail_calls(cfg, edges);
     uint32_t *number = number_blocks(all, u);
     for (uint32_t f = 0; f < cfg->funcs.len; f++)
         if (u->funcs[f].vaddr && cfg->funcs.data[f].block_count)
-            add_function(r, all, u, f, blocks, enter, edges, number);
-    free(blocks), free(edges), free(enter), free(number);
+            add_function(r, all, u, f, blocks, enter, edges, tail_calls, number);
+    free(blocks), free(edges), free(enter), free(tail_calls), free(number);
     return 0;
 }
 
