@@ -57,8 +57,8 @@ static void tables_merge(struct rw *w)
     for (uint32_t t = 0; t < c->tables.len; t++) {
         const struct cfg_table *tab = &c->tables.data[t];
         uint64_t n = w->tables.len, v;
-        bool shared = false;
-        if (tab->by_reloc && map_get(&by_addr, tab->addr, &v)) {
+        bool shared = false, stays = tab->by_reloc || w->is_relocated; /* in objects all of them */
+        if (stays && map_get(&by_addr, tab->addr, &v)) {
             n = v;
             shared = true;
         }
@@ -73,7 +73,7 @@ static void tables_merge(struct rw *w)
         }
         struct rw_table *nt = &w->tables.data[n];
         nt->entries = tab->entries > nt->entries ? tab->entries : nt->entries;
-        if (tab->by_reloc)
+        if (stays)
             map_put(&by_addr, tab->addr, n);
         for (uint32_t r = tab->ref_first; r < tab->ref_first + tab->ref_count; r++)
             map_put(&w->ref_table, c->table_refs.data[r], n);
