@@ -252,8 +252,8 @@ static void say_summary(const struct cmd_args *a, const char *folder, bool is_do
     if (file_map(arena_printf(a->arena, "%s/links", folder), &f) < 0) {
         if (is_done)
             diag_warn("ld-none",
-                      "the build linked nothing that mtool saw; one that calls a linker by its whole path, or "
-                      "links nothing anew, is not seen");
+                      "the build linked nothing that mtool saw; one that calls a linker by its whole path, tells its "
+                      "compiler where one is (-B, --ld-path=/..., rustc), or links nothing anew, is not seen");
         return;
     }
     char *text = arena_strndup(a->arena, (const char *)f.data, f.len), *save = NULL;
