@@ -25,10 +25,11 @@ static void put_table(const struct cmd_args *a, const struct ld_blocks *b, struc
     str_puts(out, "    instructions         calls       blocks  function\n");
     for (size_t i = 0; i < b->functions.len && (a->all || shown < rows); i++, shown++) {
         const struct ld_function *f = &b->functions.data[i];
+        uint64_t calls = f->calls + f->tail_calls;
         if (!f->insns && !a->all)
             break;
         str_printf(out, "%16llu %13llu %5zu / %-5zu %s  (%s)\n", (unsigned long long)f->insns,
-                   (unsigned long long)(f->calls + f->tail_calls), executed(b, f), f->count,
+                   (unsigned long long)calls, executed(b, f), f->count,
                    *f->name ? f->name : arena_printf(a->arena, "%#llx", (unsigned long long)f->address),
                    file_base_name(f->object));
     }

@@ -58,16 +58,17 @@ static bool is_shown(const struct cmd_args *a, const struct ld_source *s)
 static void put_text(const struct cmd_args *a, const struct ld_sources *all, struct strbuf *out)
 {
     const char **whole;
+    uint64_t no_line = all->unknown + all->unread;
     size_t whole_count = ld_whole_read(a->rest[0], a->arena, &whole);
     for (size_t i = 0; i < all->sources.len; i++)
         if (is_shown(a, &all->sources.data[i]))
             put_source(a, all, &all->sources.data[i], out);
     for (size_t i = 0; i < whole_count; i++)
         put_line(out, "-", 0, arena_printf(a->arena, "Linked as it was, not counted:%s", whole[i]));
-    if (all->unknown + all->unread)
+    if (no_line)
         put_line(out, "-", 0,
-                 arena_printf(a->arena, "Instructions of no known line:%llu of %llu",
-                              (unsigned long long)(all->unknown + all->unread), (unsigned long long)all->insns));
+                 arena_printf(a->arena, "Instructions of no known line:%llu of %llu", (unsigned long long)no_line,
+                              (unsigned long long)all->insns));
 }
 
 static void put_json(const struct cmd_args *a, const struct ld_sources *all, struct strbuf *out)
