@@ -14,6 +14,9 @@ struct ld_code {
     const struct image *img;
     uint64_t counters_lo, counters_hi; /* where its counters lie */
 };
+/* ld_blocks_read, and the linked file itself. */
+int ld_blocks_read_with(const char *path, const char *const *files, size_t count, struct ld_blocks **out,
+                        struct image **img);
 struct ld_code ld_code_begin(const struct image *img);
 /* Addresses of the block's original instructions into at[LD_CODE_INSNS_MAX]. False: there are fewer. */
 bool ld_code_of(const struct ld_code *c, const struct ld_block *b, uint64_t *at);

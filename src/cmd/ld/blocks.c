@@ -66,10 +66,7 @@ static void put_json(const struct cmd_args *a, const struct ld_blocks *b, struct
         json_array_end(&j);
         json_object_end(&j);
     }
-    json_array_end(&j);
-    report_put_whole(a, &j);
-    json_object_end(&j);
-    str_puts(out, "\n");
+    report_end_json(a, &j, out);
 }
 
 int report_blocks(const struct cmd_args *a)

@@ -124,10 +124,7 @@ static void put_json(const struct cmd_args *a, const struct ld_clocks *c, struct
         json_real(&j, "all_s", x->all_s);
         json_object_end(&j);
     }
-    json_array_end(&j);
-    report_put_whole(a, &j);
-    json_object_end(&j);
-    str_puts(out, "\n");
+    report_end_json(a, &j, out);
 }
 
 int report_clocks(const struct cmd_args *a)

@@ -78,10 +78,7 @@ static void put_json(const struct cmd_args *a, const struct ld_events *all, cons
         put_events(&j, f->events);
         json_object_end(&j);
     }
-    json_array_end(&j);
-    report_put_whole(a, &j);
-    json_object_end(&j);
-    str_puts(out, "\n");
+    report_end_json(a, &j, out);
 }
 
 /* ---- on a described machine ---- */

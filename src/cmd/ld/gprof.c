@@ -153,10 +153,7 @@ static void put_json(const struct cmd_args *a, const struct ld_calls *c, const u
         json_u64(&j, "calls", c->arcs.data[i].calls);
         json_object_end(&j);
     }
-    json_array_end(&j);
-    report_put_whole(a, &j);
-    json_object_end(&j);
-    str_puts(out, "\n");
+    report_end_json(a, &j, out);
 }
 
 /* ---- gmon.out ---- */

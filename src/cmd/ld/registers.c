@@ -99,10 +99,7 @@ static void put_json(const struct cmd_args *a, const struct ld_registers *r, str
     json_array(&j, "windows");
     for (size_t i = 0; i < r->traffic.len; i++)
         put_traffic(&j, &r->traffic.data[i]);
-    json_array_end(&j);
-    report_put_whole(a, &j);
-    json_object_end(&j);
-    str_puts(out, "\n");
+    report_end_json(a, &j, out);
 }
 
 int report_registers(const struct cmd_args *a)

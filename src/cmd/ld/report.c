@@ -30,6 +30,14 @@ void report_put_whole(const struct cmd_args *a, struct json *out)
     json_array_end(out);
 }
 
+void report_end_json(const struct cmd_args *a, struct json *j, struct strbuf *out)
+{
+    json_array_end(j);
+    report_put_whole(a, j);
+    json_object_end(j);
+    str_puts(out, "\n");
+}
+
 int report_print(const struct cmd_args *a, struct strbuf *out)
 {
     if (!a->json && out->len)

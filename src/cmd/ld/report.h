@@ -19,6 +19,8 @@ int report_gprof(const struct cmd_args *a);
 int report_print(const struct cmd_args *a, struct strbuf *out);
 /* What of the program was linked as it was, and why: an array of lines. */
 void report_put_whole(const struct cmd_args *a, struct json *out);
+/* Ends its last array with that behind it, and it. */
+void report_end_json(const struct cmd_args *a, struct json *j, struct strbuf *out);
 /* Of counts of blocks. */
 void report_warn_flow(uint64_t inconsistent);
 int report_promote(const struct cmd_args *a);

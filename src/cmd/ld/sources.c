@@ -98,10 +98,7 @@ static void put_json(const struct cmd_args *a, const struct ld_sources *all, str
         json_array_end(&j);
         json_object_end(&j);
     }
-    json_array_end(&j);
-    report_put_whole(a, &j);
-    json_object_end(&j);
-    str_puts(out, "\n");
+    report_end_json(a, &j, out);
 }
 
 /* An option that names a source which the program has not is no answer of nothing. */

@@ -2,6 +2,7 @@
  * Counts of blocks, solved for all blocks of the linked file. */
 #include <stdlib.h>
 
+#include "ld/code.h"
 #include "ld/reading.h"
 
 static void add_edges(struct ld_blocks *all, const struct cfg *c, const struct cfg_block *blk, const uint64_t *counts,
@@ -105,6 +106,17 @@ int ld_blocks_read(const char *path, const char *const *files, size_t count, str
         ld_blocks_free(all);
     *out = rc < 0 ? NULL : all;
     return rc;
+}
+
+int ld_blocks_read_with(const char *path, const char *const *files, size_t count, struct ld_blocks **out,
+                        struct image **img)
+{
+    if (ld_blocks_read(path, files, count, out) < 0)
+        return -1;
+    if (image_open(path, img) == 0)
+        return 0;
+    ld_blocks_free(*out);
+    return -1;
 }
 
 void ld_blocks_free(struct ld_blocks *b)

@@ -180,12 +180,8 @@ int ld_events_read(const char *path, const char *const *files, size_t count, con
 {
     struct ld_blocks *blocks;
     struct image *img;
-    if (ld_blocks_read(path, files, count, &blocks) < 0)
+    if (ld_blocks_read_with(path, files, count, &blocks, &img) < 0)
         return -1;
-    if (image_open(path, &img) < 0) {
-        ld_blocks_free(blocks);
-        return -1;
-    }
     struct ld_events *all = xmalloc(sizeof *all);
     struct ld_code code = ld_code_begin(img);
     all->arena = arena_new();

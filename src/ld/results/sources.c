@@ -138,12 +138,8 @@ int ld_sources_read(const char *path, const char *const *files, size_t count, st
 {
     struct ld_blocks *blocks;
     struct image *img;
-    if (ld_blocks_read(path, files, count, &blocks) < 0)
+    if (ld_blocks_read_with(path, files, count, &blocks, &img) < 0)
         return -1;
-    if (image_open(path, &img) < 0) {
-        ld_blocks_free(blocks);
-        return -1;
-    }
     struct ld_sources *all = xmalloc(sizeof *all);
     *all = (struct ld_sources){.arena = arena_new(), .files = count, .inconsistent = blocks->inconsistent};
     struct maker m = {.code = ld_code_begin(img), .out = all};
