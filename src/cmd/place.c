@@ -16,17 +16,26 @@ static int refuse_existing(const char *command, const char *path, bool force)
                  : diag_error("%s: %s exists already; choose another name, or --force to replace it", command, path);
 }
 
-/* Of a file that is not there yet: noticed before the work is done whose result it shall hold. */
-static int check_folder(const char *command, const char *path)
+/* Noticed before the work is done whose result it shall hold. Permissions tell less than trying: root has all of them
+ * everywhere, and /proc takes no file. */
+static int check_writable(const char *command, const char *path)
 {
-    const char *slash = strrchr(path, '/');
-    char *folder = xstrdup(slash ? path : ".");
-    if (slash)
-        folder[slash == path ? 1 : slash - path] = 0;
-    int rc = access(folder, W_OK | X_OK);
-    int err = errno;
-    free(folder);
-    return rc == 0 ? 0 : diag_error("%s: cannot write %s: %s", command, path, strerror(err));
+    char *temporary = file_write_temporary(path, "", 0, 0600);
+    if (!temporary)
+        return diag_error("%s: cannot write %s: %s; choose another place", command, path, strerror(errno));
+    unlink(temporary);
+    free(temporary);
+    return 0;
+}
+
+/* A device or a pipe, of which nothing is lost; opening one might wait for its reader. */
+static int check_device(const char *command, const char *path, const struct stat *st)
+{
+    if (S_ISSOCK(st->st_mode))
+        return diag_error("%s: cannot write to '%s': that is a socket", command, path);
+    if (access(path, W_OK) < 0)
+        return diag_error("%s: cannot write %s: %s; choose another place", command, path, strerror(errno));
+    return 0;
 }
 
 int cmd_place_check(const char *command, const char *path, const char *profile, bool force)
@@ -37,16 +46,16 @@ int cmd_place_check(const char *command, const char *path, const char *profile, 
     if (!path[0] || path[strlen(path) - 1] == '/')
         return diag_error("%s: cannot write to '%s': that is no file name", command, path);
     if (lstat(path, &st) < 0)
-        return check_folder(command, path);
+        return check_writable(command, path);
     if (stat(path, &st) < 0)
-        return refuse_existing(command, path, force);
+        return refuse_existing(command, path, force) < 0 ? -1 : check_writable(command, path);
     if (S_ISDIR(st.st_mode))
         return diag_error("%s: cannot write to '%s': that is a folder", command, path);
     if (!S_ISREG(st.st_mode))
-        return 0; /* a device or a pipe: nothing is lost */
+        return check_device(command, path, &st);
     if (stat(profile, &own) == 0 && own.st_dev == st.st_dev && own.st_ino == st.st_ino)
         return diag_error("%s: %s is the profile itself; choose another name", command, path);
-    return refuse_existing(command, path, force);
+    return refuse_existing(command, path, force) < 0 ? -1 : check_writable(command, path);
 }
 
 static unsigned mode_of_new_files(void)

@@ -131,17 +131,22 @@ void cmd_warn_of_model(const struct machine *m)
                   100 * e->median, 100 * e->p90);
 }
 
+/* Before anything is measured. `option`: that names it. */
+static int check_place(const struct cmd_args *a, const char *path, const char *option)
+{
+    if (path && !a->force && file_exists(path))
+        return diag_error("%s: exists already; choose another name with %s, or --force to replace it", path, option);
+    return path ? cmd_place_check("calibrate", path, "", true) : 0;
+}
+
 int cmd_calibrate(const struct cmd_args *a)
 {
-    if (a->tape_record && !a->force && file_exists(a->tape_record))
-        return diag_error("%s: exists already; choose another name with --record, or --force to replace it",
-                          a->tape_record),
-               CMD_UNUSABLE;
+    if (check_place(a, a->tape_record, "--record") < 0)
+        return CMD_UNUSABLE;
     if (a->tape_replay || a->calibrate_as)
         return cmd_calibrate_elsewhere(a);
-    if (a->output && !a->force && file_exists(a->output))
-        return diag_error("%s: exists already; choose another name with -o, or --force to replace it", a->output),
-               CMD_UNUSABLE;
+    if (check_place(a, a->output, "-o") < 0)
+        return CMD_UNUSABLE;
     struct machine *m = NULL;
     const char *path = a->output ? a->output : cmd_machine_path(a->arena);
     if (!path)
