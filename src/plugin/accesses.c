@@ -2,6 +2,7 @@
  * References to data into misses and stalls, by the page that they are on, the caches, and a write buffer. Most are on
  * a page that is known and of a line that was used last of its set, and change nothing: they have a way of their own.
  */
+#include "plugin/maps.h"
 #include "plugin/model.h"
 
 enum { WORD = 8 };
@@ -136,38 +137,45 @@ __attribute__((always_inline)) static inline bool has_lines(uint64_t address, un
 }
 
 /* What the data cache has and is not changed by: most accesses, on a way that calls nothing and saves no register, but
- * jumps at its end. `is_whole`: of the filter. What a modifying instruction loads is dirty then, and what it stores
- * needs no cache. After the end it counts what nobody reads. */
+ * jumps at its end. `is_whole`: of the filter. `is_mapped`: no mapping may lack it either. What a modifying instruction
+ * loads is dirty then, and what it stores needs no cache. After the end it counts what nobody reads. */
 __attribute__((always_inline)) static inline void access_quickly(struct site *s, qemu_plugin_meminfo_t info,
                                                                  uint64_t vaddr, enum direction which, bool is_whole,
-                                                                 unsigned shift)
+                                                                 unsigned shift, bool is_mapped)
 {
     const struct memo *m = &model.memo[(vaddr >> PAGE_SHIFT) % MEMO_PAGES];
     bool stores = which == STORES || (which == BOTH && info == s->store);
     unsigned bytes = stores ? s->store_bytes : s->load_bytes;
     bool modifies = which == BOTH && s->is_modify, is_second = modifies && stores;
-    bool is_quick = info == (stores ? s->store : s->load) && has_page(s, m, vaddr, bytes) &&
-                    (is_second || has_lines(vaddr + m->to_cached, bytes, stores || modifies, is_whole, shift));
+    bool is_quick =
+        info == (stores ? s->store : s->load) && has_page(s, m, vaddr, bytes) &&
+        (is_second || (has_lines(vaddr + m->to_cached, bytes, stores || modifies, is_whole, shift) &&
+                       (!is_mapped || maps_front_has(vaddr + m->distance, bytes, stores || modifies, shift))));
     if (!is_quick) {
         access_any(s, info, vaddr);
         return;
     }
     accesses_missed_data = accesses_missed_tlb = false;
     s->done[stores] += !is_second;
+    if (is_mapped && !is_second)
+        pages_use(vaddr + m->distance, PAGE_DATA, 1);
     if (stores && model.entries)
         store(s->segment, vaddr + m->to_cached, bytes, 0);
 }
 
-#define ACCESS(name, which, is_whole, shift)                                                                           \
+#define ACCESS(name, which, is_whole, shift, is_mapped)                                                                \
     static void name(unsigned vcpu, qemu_plugin_meminfo_t info, uint64_t vaddr, void *site)                            \
     {                                                                                                                  \
         (void)vcpu;                                                                                                    \
-        access_quickly(site, info, vaddr, which, is_whole, shift);                                                     \
+        access_quickly(site, info, vaddr, which, is_whole, shift, is_mapped);                                          \
     }
 #define ACCESSES(name, is_whole, shift)                                                                                \
-    ACCESS(name##_load, LOADS, is_whole, shift)                                                                        \
-    ACCESS(name##_store, STORES, is_whole, shift)                                                                      \
-    ACCESS(name##_both, BOTH, is_whole, shift)
+    ACCESS(name##_load, LOADS, is_whole, shift, false)                                                                 \
+    ACCESS(name##_store, STORES, is_whole, shift, false)                                                               \
+    ACCESS(name##_both, BOTH, is_whole, shift, false)                                                                  \
+    ACCESS(name##_mapped_load, LOADS, is_whole, shift, true)                                                           \
+    ACCESS(name##_mapped_store, STORES, is_whole, shift, true)                                                         \
+    ACCESS(name##_mapped_both, BOTH, is_whole, shift, true)
 ACCESSES(whole, true, model.data.shift)
 ACCESSES(whole_4, true, 2) /* lines of so many bytes: the DECstation 3100's */
 ACCESSES(whole_16, true, 4)
@@ -177,12 +185,16 @@ ACCESSES(filtered, false, model.data.shift)
 
 qemu_plugin_vcpu_mem_cb_t accesses_call(bool is_kernel, bool loads, bool stores)
 {
-    static const qemu_plugin_vcpu_mem_cb_t quick[][DIRECTIONS] = {{whole_load, whole_store, whole_both},
-                                                                  {whole_4_load, whole_4_store, whole_4_both},
-                                                                  {whole_16_load, whole_16_store, whole_16_both},
-                                                                  {filtered_load, filtered_store, filtered_both}};
-    if (!model.data.last || model_leaves_out(is_kernel) || maps_are_wanted || (variables_are_wanted && is_kernel))
+#define ROW(name)                                                                                                      \
+    {                                                                                                                  \
+        {name##_load, name##_store, name##_both}, { name##_mapped_load, name##_mapped_store, name##_mapped_both }      \
+    }
+    static const qemu_plugin_vcpu_mem_cb_t quick[][2][DIRECTIONS] = {ROW(whole), ROW(whole_4), ROW(whole_16),
+                                                                     ROW(filtered)};
+#undef ROW
+    if (!model.data.last || model_leaves_out(is_kernel) || (maps_are_wanted && !maps_are_quick(is_kernel)) ||
+        (variables_are_wanted && is_kernel))
         return access_plain;
     unsigned kind = !model.data.is_whole ? 3 : model.data.shift == 2 ? 1 : model.data.shift == 4 ? 2 : 0;
-    return quick[kind][loads == stores ? BOTH : stores ? STORES : LOADS];
+    return quick[kind][maps_are_wanted][loads == stores ? BOTH : stores ? STORES : LOADS];
 }

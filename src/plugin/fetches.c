@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Segments of code into fetches of their lines. What all were there the last time, and none of whose places has changed
  * since, is not looked at again. */
+#include "plugin/maps.h"
 #include "plugin/model.h"
 
 enum { SEGMENT_LINES_MAX = 64 }; /* bits of `joined` */
@@ -41,7 +42,9 @@ void fetches_finish(struct segment *s)
 {
     static const uint64_t none = 0;
     s->is_fetched = model.code.last && !model_leaves_out(s->is_kernel);
-    s->may_be_quick = s->is_fetched && !s->slow_count && !maps_are_wanted;
+    s->may_be_quick = s->is_fetched && !s->slow_count;
+    if (maps_are_wanted)
+        s->may_be_quick &= maps_finish(s);
     s->stamp = NO_STAMP;
     s->blocks[0] = s->blocks[1] = &none;
     s->is_stamped = s->is_fetched && find_blocks(s);
@@ -140,7 +143,14 @@ __attribute__((noinline)) static void run_segment(struct segment *s)
 /* Nothing but its lines is asked for, and nothing changes by that. */
 static bool is_quick(const struct segment *s)
 {
-    return s->may_be_quick && model.code_page == s->vaddr >> PAGE_SHIFT && hits_again(s);
+    if (!s->may_be_quick || model.code_page != s->vaddr >> PAGE_SHIFT || !hits_again(s))
+        return false;
+    if (!maps_are_wanted)
+        return true;
+    if (!maps_have(s))
+        return false;
+    pages_use(s->physical, PAGE_CODE, s->instructions);
+    return true;
 }
 
 void fetches_run(unsigned vcpu, void *segment)

@@ -19,13 +19,13 @@
  *
  * A bin is what of a cache one frame can be in: the bytes of a way over those of a page. A chosen frame has the bin of
  * the policy and the number of the real one above it, so that two pages never share a line. */
-#include "plugin/plugin.h"
+#include "plugin/maps.h"
 
 #include <stdlib.h>
 
 #include "plugin/filter.h"
 
-enum { FRONT_LINES = 1 << 16, FRONT_BLOCKS = 1 << 16 };
+enum { FRONT_BLOCKS = 1 << 16 };
 
 enum policy {
 #define MAP(id, name, text) MAP_##id,
@@ -66,13 +66,14 @@ static struct {
     uint64_t frames;
     uint32_t bins;
     bool is_inclusive;
-    uint64_t front[FRONT_LINES]; /* by line: (line + 1) << 1, and 1 if a store changes nothing either; 0: not known */
+    bool has_placed;                /* some mapping has the kernel's functions elsewhere */
     uint64_t changes[FRONT_BLOCKS]; /* by block of code */
     unsigned block_shift;           /* of an address, to its block */
     bool has_front;                 /* no line is longer than a page */
 } the;
 
 bool maps_are_wanted;
+uint64_t maps_front[FRONT_LINES];
 
 static uint32_t bins_of(const struct cache_config *k)
 {
@@ -116,6 +117,7 @@ static void unmake(void)
     VEC_FREE(&the.all);
     free(the.owner);
     memset(&the, 0, sizeof the);
+    memset(maps_front, 0, sizeof maps_front);
 }
 
 /* ---- marks ---- */
@@ -201,6 +203,7 @@ int maps_make(const struct cache_config *config)
         m.cache = cache_new(config, false);
         m.code = filter_of(config, CACHE_CODE);
         m.data = filter_of(config, CACHE_DATA);
+        the.has_placed |= m.is_placed;
         m.bin = xmalloc(the.frames * sizeof *m.bin);
         VEC_PUSH(&the.all, m);
     }
@@ -213,7 +216,6 @@ int maps_make(const struct cache_config *config)
 
 /* ---- in front of all mappings ---- */
 
-static uint64_t *front_of(uint64_t line) { return &the.front[line % FRONT_LINES]; }
 static uint64_t *changes_of(uint64_t physical) { return &the.changes[(physical >> the.block_shift) % FRONT_BLOCKS]; }
 
 /* Its data and code are elsewhere now, for some mapping. */
@@ -222,15 +224,15 @@ static void forget_frame(uint64_t frame)
     uint64_t begin = frame << PAGE_SHIFT, end = begin + (1 << PAGE_SHIFT);
     unsigned shift = the.all.data[0].data.shift;
     for (uint64_t line = begin >> shift; the.has_front && line < end >> shift; line++)
-        if (*front_of(line) >> 1 == line + 1)
-            *front_of(line) = 0;
+        if (*maps_front_of(line) >> 1 == line + 1)
+            *maps_front_of(line) = 0;
     for (uint64_t at = begin; the.has_front && at < end; at += 1ull << the.block_shift)
         (*changes_of(at))++;
 }
 
 static void forget_all(void)
 {
-    memset(the.front, 0, sizeof the.front);
+    memset(maps_front, 0, sizeof maps_front);
     for (size_t i = 0; i < FRONT_BLOCKS; i++)
         the.changes[i]++;
 }
@@ -245,17 +247,8 @@ static void give_up(const struct filter *f, uint64_t line, bool is_code)
     uint64_t physical = frame << PAGE_SHIFT | (address & ((1 << PAGE_SHIFT) - 1));
     if (is_code)
         (*changes_of(physical))++;
-    else if (*front_of(physical >> f->shift) >> 1 == (physical >> f->shift) + 1)
-        *front_of(physical >> f->shift) = 0;
-}
-
-static bool front_has(uint64_t physical, unsigned bytes, bool stores)
-{
-    unsigned shift = the.all.data[0].data.shift;
-    for (uint64_t line = physical >> shift; line <= (physical + bytes - 1) >> shift; line++)
-        if (*front_of(line) >> 1 != line + 1 || (stores && !(*front_of(line) & 1)))
-            return false;
-    return true;
+    else if (*maps_front_of(physical >> f->shift) >> 1 == (physical >> f->shift) + 1)
+        *maps_front_of(physical >> f->shift) = 0;
 }
 
 /* ---- frames ---- */
@@ -357,7 +350,7 @@ static void change_dark(struct mapping *m, uint64_t frame, uint64_t old, uint64_
 /* A page of user addresses is in that frame. Who has it at the same address shares it, and it stays where it is. */
 void maps_note(uint64_t vaddr, uint64_t physical)
 {
-    uint64_t frame = physical >> PAGE_SHIFT, page = vaddr >> PAGE_SHIFT, owner = page << 20 | (system_space + 1);
+    uint64_t frame = physical >> PAGE_SHIFT, page = vaddr >> PAGE_SHIFT, owner = maps_owner(vaddr);
     if ((int64_t)vaddr < 0 || frame >= the.frames || the.owner[frame] == owner)
         return;
     uint64_t old = the.owner[frame] >> 20;
@@ -430,7 +423,7 @@ static void note_in_front(uint64_t line)
             return;
         hides_stores &= filter_hits(&m->data, address, 1, true) || m->data.is_whole;
     }
-    *front_of(line) = (line + 1) << 1 | hides_stores;
+    *maps_front_of(line) = (line + 1) << 1 | hides_stores;
 }
 
 void maps_reach(uint64_t physical, unsigned bytes, enum cache_kind kind, bool is_kernel)
@@ -439,11 +432,28 @@ void maps_reach(uint64_t physical, unsigned bytes, enum cache_kind kind, bool is
     /* what is in one line may be in several where it is placed */
     bool has_front = the.has_front && !(variables_are_placed && variables_hold(physical));
     pages_use(physical, PAGE_DATA, 1);
-    if (has_front && front_has(physical, bytes, kind == CACHE_WRITE || kind == CACHE_MODIFY))
+    if (has_front && maps_front_has(physical, bytes, kind == CACHE_WRITE || kind == CACHE_MODIFY, shift))
         return;
     reach_all(physical, bytes, kind, is_kernel);
     for (uint64_t line = physical >> shift; has_front && line <= (physical + bytes - 1) >> shift; line++)
         note_in_front(line);
+}
+
+bool maps_are_quick(bool is_kernel) { return the.has_front && !(variables_are_placed && is_kernel); }
+
+bool maps_finish(struct segment *s)
+{
+    uint64_t frame = s->physical >> PAGE_SHIFT;
+    s->maps_blocks[0] = changes_of(s->physical);
+    s->maps_blocks[1] = changes_of(s->physical + s->bytes - 1);
+    s->maps_owner = frame < the.frames ? &the.owner[frame] : NULL;
+    return the.has_front && !the.has_placed && s->maps_owner;
+}
+
+static uint64_t stamp_of(const struct segment *s)
+{
+    uint64_t stamp = 1 + *s->maps_blocks[0] + *s->maps_blocks[1];
+    return the.has_placed ? stamp + *changes_of(s->placed) + *changes_of(s->placed + s->bytes - 1) : stamp;
 }
 
 /* Of code a line each, so that all lines that a fetch lacks count. Whether the mapping had them all. */
@@ -464,8 +474,7 @@ void maps_fetch(struct segment *s)
 {
     maps_note(s->vaddr, s->physical);
     pages_use(s->physical, PAGE_CODE, s->instructions);
-    uint64_t stamp = 1 + *changes_of(s->physical) + *changes_of(s->physical + s->bytes - 1) + *changes_of(s->placed) +
-                     *changes_of(s->placed + s->bytes - 1);
+    uint64_t stamp = stamp_of(s);
     bool had_all = the.has_front;
     if (s->maps_stamp == stamp)
         return;

@@ -3,17 +3,14 @@
  * marks that an earlier run made of that, for policies that go by them (the paper's page marking schemes, Figure 13).
  * A page is one of a program's, by the name of its process, or a frame of the kernel's own. Of several processes of one
  * name uses are added up, and the bins are those of the last one. */
-#include "plugin/plugin.h"
+#include "plugin/maps.h"
 
 #include <errno.h>
 #include <stdlib.h>
 
-enum { PART_SHIFT = 8, KERNEL = 0 };
+enum { KERNEL = 0 };
+_Static_assert(WIRE_PAGE_PARTS << PART_SHIFT == 1 << PAGE_SHIFT, "so many parts are a page");
 
-struct live { /* a frame */
-    uint64_t of[2][WIRE_PAGE_PARTS];
-    uint32_t page; /* whose it is now: index in pages, and 1; 0: the kernel's */
-};
 struct page {
     uint32_t program; /* as system_program has it, and 1; KERNEL */
     uint64_t address;
@@ -22,13 +19,16 @@ struct page {
 };
 
 static struct {
-    struct live *frames;
+    uint32_t *owner; /* [frames] whose it is now: index in pages, and 1; 0: the kernel's */
     uint64_t count;
+    bool is_ended;
     VEC(struct page) pages;
     struct map index; /* program and page: index in pages, and 1 */
     struct map marks; /* by page: index in marked, and 1 */
     VEC(struct page_mark) marked;
 } the;
+
+struct page_uses page_uses;
 
 static uint64_t key_of(uint32_t program, uint64_t address) { return (uint64_t)program << 44 | address >> PAGE_SHIFT; }
 
@@ -107,18 +107,21 @@ static uint32_t index_of(uint32_t program, uint64_t address)
 /* What was counted of the frame goes to whose it was. */
 static void settle(uint64_t frame)
 {
-    struct live *l = &the.frames[frame];
+    uint64_t *uses[PAGE_SIDES];
     bool is_used = false;
-    for (unsigned k = 0; k < 2; k++)
+    for (unsigned k = 0; k < PAGE_SIDES; k++) {
+        uses[k] = &page_uses.of[k][frame * WIRE_PAGE_PARTS];
         for (unsigned i = 0; i < WIRE_PAGE_PARTS; i++)
-            is_used |= l->of[k][i] != 0;
+            is_used |= uses[k][i] != 0;
+    }
     if (!is_used)
         return;
-    uint32_t page = l->page ? l->page : index_of(KERNEL, frame << PAGE_SHIFT);
-    for (unsigned k = 0; k < 2; k++)
-        for (unsigned i = 0; i < WIRE_PAGE_PARTS; i++)
-            the.pages.data[page - 1].of[k][i] += l->of[k][i];
-    memset(l->of, 0, sizeof l->of);
+    uint32_t page = the.owner[frame] ? the.owner[frame] : index_of(KERNEL, frame << PAGE_SHIFT);
+    for (unsigned k = 0; k < PAGE_SIDES; k++)
+        for (unsigned i = 0; i < WIRE_PAGE_PARTS; i++) {
+            the.pages.data[page - 1].of[k][i] += uses[k][i];
+            uses[k][i] = 0;
+        }
 }
 
 void pages_own(uint64_t frame, uint64_t page)
@@ -126,33 +129,31 @@ void pages_own(uint64_t frame, uint64_t page)
     if (frame >= the.count)
         return;
     settle(frame);
-    the.frames[frame].page = index_of(system_program() + 1, page << PAGE_SHIFT);
+    the.owner[frame] = index_of(system_program() + 1, page << PAGE_SHIFT);
 }
 
 void pages_bin(uint64_t frame, unsigned policy, uint32_t bin)
 {
-    if (frame < the.count && the.frames[frame].page)
-        the.pages.data[the.frames[frame].page - 1].bins[policy] = bin;
-}
-
-void pages_use(uint64_t physical, unsigned side, uint64_t times)
-{
-    uint64_t frame = physical >> PAGE_SHIFT;
-    if (frame < the.count)
-        the.frames[frame].of[side][physical >> PART_SHIFT & (WIRE_PAGE_PARTS - 1)] += times;
+    if (frame < the.count && the.owner[frame])
+        the.pages.data[the.owner[frame] - 1].bins[policy] = bin;
 }
 
 int pages_make(void)
 {
     bool is_good = true;
-    free(the.frames);
+    free(the.owner);
+    free(page_uses.of[PAGE_DATA]);
+    free(page_uses.of[PAGE_CODE]);
     map_fini(&the.index);
     map_fini(&the.marks);
     VEC_FREE(&the.pages);
     VEC_FREE(&the.marked);
     memset(&the, 0, sizeof the);
     the.count = settings.ram_bytes >> PAGE_SHIFT;
-    the.frames = xmalloc_sparse((the.count + 1) * sizeof *the.frames);
+    the.owner = xmalloc_sparse((the.count + 1) * sizeof *the.owner);
+    page_uses.parts = the.count * WIRE_PAGE_PARTS;
+    for (unsigned side = 0; side < PAGE_SIDES; side++)
+        page_uses.of[side] = xmalloc_sparse((page_uses.parts + 1) * sizeof *page_uses.of[side]);
     if (settings.marks && file_each_line(settings.marks, take_mark, &is_good) < 0)
         return diag_error("cannot read %s: %s", settings.marks, strerror(errno));
     return is_good ? 0 : diag_error("%s: no marks of pages", settings.marks);
@@ -160,10 +161,16 @@ int pages_make(void)
 
 /* ---- written ---- */
 
+void pages_end(void)
+{
+    for (uint64_t frame = 0; frame < the.count && !the.is_ended; frame++)
+        settle(frame);
+    the.is_ended = true;
+}
+
 void pages_write(FILE *f, unsigned policies, uint32_t (*bin_of_kernel)(uint64_t frame, unsigned policy))
 {
-    for (uint64_t frame = 0; frame < the.count; frame++)
-        settle(frame);
+    pages_end();
     for (size_t n = 0; n < the.pages.len; n++) {
         const struct page *p = &the.pages.data[n];
         fprintf(f, "page %llx", (unsigned long long)p->address);

@@ -60,6 +60,8 @@ static void on_end(unsigned vcpu, void *none)
     watch_end();
     segments_sum();
     spots_end();
+    if (maps_are_wanted)
+        pages_end();
     system_end();
 }
 

@@ -14,7 +14,8 @@
  *   result.c    the result as text          plugin.c   the phases: waiting, counting, done
  *   calls.c     who calls whom              placed.c   the kernel's functions at other addresses
  *   pages.c     what of pages is used, and  maps.c     mappings of pages
- *               marks of that               variables.c  the kernel's: their use, other addresses
+ *               marks of that               maps.h     what they need not hear of
+ *   variables.c the kernel's: their use, other addresses
  */
 #ifndef MTOOL_PLUGIN_PLUGIN_H
 #define MTOOL_PLUGIN_PLUGIN_H
@@ -110,6 +111,8 @@ struct segment { /* instructions of which all are executed or none, but for the 
     uint64_t stalls[2][WIRE_STALL_COUNT]; /* cycles that its first instruction waited, and its last */
     uint64_t placed;                      /* physical, if the kernel's functions were placed */
     uint64_t maps_stamp;                  /* as stamp, of all mappings, and 1; 0: unknown */
+    const uint64_t *maps_blocks[2];       /* what that is the sum of, and 1 */
+    const uint64_t *maps_owner;           /* whose its page's frame is; NULL: nobody's */
     struct row *callee;                   /* whom its last instruction calls, or jumps to; NULL: nobody, or it varies */
     uint64_t restarts;
     uint32_t before;  /* in the same place by hash of its last address, the segment made before; an index + 1 */
@@ -188,6 +191,9 @@ void spots_write(FILE *f);
 
 extern bool maps_are_wanted;
 int maps_make(const struct cache_config *config); /* in place of what an earlier call made; -1 after one line */
+/* Of references of that mode there may be some that no mapping need hear of, which maps.h tells. */
+bool maps_are_quick(bool is_kernel);
+bool maps_finish(struct segment *s); /* it has all its instructions; whether maps_have may be asked of it */
 void maps_note(uint64_t vaddr, uint64_t physical);
 void maps_fetch(struct segment *s);
 void maps_reach(uint64_t physical, unsigned bytes, enum cache_kind kind, bool is_kernel);
@@ -208,7 +214,7 @@ const struct page_mark *pages_mark(uint64_t page); /* of programs; NULL: none */
 const struct page_mark *pages_mark_at(size_t i);   /* of all; NULL: there are no more */
 void pages_own(uint64_t frame, uint64_t page);     /* of the program that runs, from here on */
 void pages_bin(uint64_t frame, unsigned policy, uint32_t bin);
-void pages_use(uint64_t physical, unsigned side, uint64_t times);
+void pages_end(void); /* what is used from here on counts no more */
 void pages_write(FILE *f, unsigned policies, uint32_t (*bin_of_kernel)(uint64_t frame, unsigned policy));
 
 /* ---- placed.c ---- */
