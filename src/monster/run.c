@@ -62,18 +62,31 @@ static int find_program(struct job *j)
     return 0;
 }
 
-/* The program, what the user names, and the arguments that are files here. */
+/* The words of an argument that are files here, as the whole of it may be: of a script for a shell, of OPTION=FILE. */
+static int add_words(const struct job *j, const char *argument)
+{
+    static const char between[] = " \t\n=;<>&|()'\"";
+    struct stat st;
+    char *words = arena_strdup(j->a, argument), *state = NULL;
+    if (stat(argument, &st) == 0 && S_ISREG(st.st_mode))
+        return guest_tree_add(j->tree, argument);
+    for (char *word = strtok_r(words, between, &state); word; word = strtok_r(NULL, between, &state))
+        if (stat(word, &st) == 0 && S_ISREG(st.st_mode) && guest_tree_add(j->tree, word) < 0)
+            return -1;
+    return 0;
+}
+
+/* The program, what the user names, and the arguments that are files here; the shell that programs start others by. */
 static int add_files(struct job *j)
 {
-    struct stat st;
-    static const char *const usual[] = {"/etc/ld.so.cache", "/etc/passwd", "/etc/group"};
+    static const char *const usual[] = {"/etc/ld.so.cache", "/etc/passwd", "/etc/group", "/bin/sh"};
     if (guest_tree_add(j->tree, j->program) < 0)
         return -1;
     for (size_t i = 0; i < j->o->file_count; i++)
         if (guest_tree_add(j->tree, j->o->files[i]) < 0)
             return -1;
     for (size_t i = 1; j->o->argv[i]; i++)
-        if (stat(j->o->argv[i], &st) == 0 && S_ISREG(st.st_mode) && guest_tree_add(j->tree, j->o->argv[i]) < 0)
+        if (add_words(j, j->o->argv[i]) < 0)
             return -1;
     for (size_t i = 0; i < ARRAY_LEN(usual); i++)
         if (file_exists(usual[i]) && guest_tree_add(j->tree, usual[i]) < 0)
@@ -466,6 +479,39 @@ static int make_result(const struct job *j, struct strbuf *out)
     return 0;
 }
 
+/* Whether a process of that name was busybox's, though there is another program of it here. */
+static const char *other_program(const struct job *j, const char *name)
+{
+    bool is_applet = strcmp(name, "init") != 0 && /* the guest's first process */
+                     guest_tree_has(j->tree, arena_printf(j->a, "/mtool/bin/%s", name));
+    const char *at = is_applet ? guest_find_program(j->a, name) : NULL;
+    const char *real = at ? file_real_path(j->a, at) : NULL;
+    return real && !guest_tree_has(j->tree, real) ? real : NULL;
+}
+
+/* What was executed may be another program than one thinks. */
+static void tell_of_busybox(const struct job *j, const struct strbuf *result)
+{
+    struct strbuf names = {0}, options = {0};
+    char *lines = arena_strdup(j->a, result->data), *state = NULL;
+    if (strncmp(file_base_name(j->program), "busybox", strlen("busybox")) == 0)
+        return;
+    for (char *line = strtok_r(lines, "\n", &state); line; line = strtok_r(NULL, "\n", &state)) {
+        const char *name = strncmp(line, "process ", strlen("process ")) == 0 ? strchr(line, '\t') : NULL;
+        const char *other = name ? other_program(j, name + 1) : NULL;
+        const char *option = other ? arena_printf(j->a, " --file %s", other) : NULL;
+        if (!option || (options.data && strstr(options.data, option)))
+            continue;
+        str_printf(&names, "%s%s", names.len ? ", " : "", name + 1);
+        str_puts(&options, option);
+    }
+    if (names.len)
+        diag_note("in the guest busybox's was executed, since it had no other: %s; to have yours:%s", names.data,
+                  options.data);
+    str_free(&names);
+    str_free(&options);
+}
+
 static int do_job(struct job *j, struct strbuf *result)
 {
     if (!(j->guest = guest_find()) || find_program(j) < 0 || choose_machine(j) < 0 || check_disk(j) < 0 ||
@@ -480,7 +526,10 @@ static int do_job(struct job *j, struct strbuf *result)
     if (killed)
         diag_warn("guest-memory", "the guest's memory of %llu MB was full: its kernel killed %s",
                   (unsigned long long)(j->boot.memory_bytes / MB), killed);
-    return make_result(j, result) < 0 ? -2 : 0;
+    if (make_result(j, result) < 0)
+        return -2;
+    tell_of_busybox(j, result);
+    return 0;
 }
 
 int monster_run(const struct monster_options *o, struct strbuf *result)

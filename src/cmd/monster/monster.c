@@ -66,10 +66,13 @@ static int keep(const struct cmd_args *a, const char *path, struct strbuf *text)
         return CMD_SELF_FAILED;
     int status = status_of(r), rc = cmd_place_write("monster run", path, text);
     monster_put_text(r, a->top ? a->top : TOP, name_plain, &report);
-    monster_free(r);
     if (!a->quiet)
         fwrite(report.data, 1, report.len, stderr);
     str_free(&report);
+    if (r->end == WIRE_EXITED && r->status)
+        diag_note("it exited with %d; if that is for want of files or programs, --file brings them into the guest",
+                  (int)r->status);
+    monster_free(r);
     diag_note("Result: %s    To see more: mtool monster report %s", path, path);
     return rc == CMD_DONE ? status : CMD_SELF_FAILED;
 }
