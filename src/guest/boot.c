@@ -191,7 +191,7 @@ static const char *last_line(struct arena *a, const char *path)
     return last ? str_printable(a, last) : NULL;
 }
 
-static int explain(struct arena *a, const char *console, const char *messages)
+static int explain(struct arena *a, const struct guest_boot *b, const char *console, const char *messages)
 {
     static const char *const versions[] = {"plugin requires API", "API version"};
     static const char *const refusals[] = {"mtool: error: "};
@@ -202,7 +202,8 @@ static int explain(struct arena *a, const char *console, const char *messages)
     if ((line = line_with(a, messages, refusals, ARRAY_LEN(refusals))))
         return diag_error("the plugin in " EMULATOR ": %s", line + strlen(refusals[0]));
     if ((line = line_with(a, console, panics, ARRAY_LEN(panics))))
-        return diag_error("the guest ended early: %s; more memory (--memory) may help", line);
+        return diag_error("the guest ended early: %s%s", line,
+                          b->is_memory_given || strcasestr(line, "memory") ? "; more memory (--memory) may help" : "");
     if ((line = last_line(a, messages)))
         return diag_error(EMULATOR ": %s", line);
     line = last_line(a, console);
@@ -235,7 +236,7 @@ int guest_boot(const struct guest_boot *b)
         rc = -1;
         break;
     case ENDED:
-        rc = file_exists(done) ? 0 : explain(a, console, messages);
+        rc = file_exists(done) ? 0 : explain(a, b, console, messages);
     }
     arena_free(a);
     return rc;

@@ -71,7 +71,7 @@ static int add_words(const struct job *j, const char *argument)
     if (stat(argument, &st) == 0 && S_ISREG(st.st_mode))
         return guest_tree_add(j->tree, argument);
     for (char *word = strtok_r(words, between, &state); word; word = strtok_r(NULL, between, &state))
-        if (stat(word, &st) == 0 && S_ISREG(st.st_mode) && guest_tree_add(j->tree, word) < 0)
+        if (stat(word, &st) == 0 && S_ISREG(st.st_mode) && access(word, R_OK) == 0 && guest_tree_add(j->tree, word) < 0)
             return -1;
     return 0;
 }
@@ -415,6 +415,7 @@ static int choose_memory(struct job *j)
         return diag_error("monster run: the guest would need %llu MB; it can have %d, so fewer or smaller files",
                           (unsigned long long)mb, MEMORY_MAX_MB);
     j->boot.memory_bytes = mb * MB;
+    j->boot.is_memory_given = j->o->memory_mb > 0;
     return 0;
 }
 

@@ -70,7 +70,8 @@ static int keep(const struct cmd_args *a, const char *path, struct strbuf *text)
         fwrite(report.data, 1, report.len, stderr);
     str_free(&report);
     if (r->end == WIRE_EXITED && r->status)
-        diag_note("it exited with %d; if that is for want of files or programs, --file brings them into the guest",
+        diag_note("it exited with %d; in the guest there is no network, and of files and programs only what arguments "
+                  "name: --file brings more",
                   (int)r->status);
     monster_free(r);
     diag_note("Result: %s    To see more: mtool monster report %s", path, path);
