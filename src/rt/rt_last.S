@@ -33,7 +33,7 @@
     .globl rt_lines_reach, rt_lines_noted, rt_line_is_read, rt_line_is_written, rt_forget_lines
     .hidden rt_lines_reach, rt_lines_noted, rt_line_is_read, rt_line_is_written, rt_forget_lines
 
-    .macro SAVE
+    .macro SAVE_SOME
     STATE 0
     push rdi
     STATE 8
@@ -43,16 +43,18 @@
     STATE 24
     push rcx
     STATE 32
+    .endm
+    .macro SAVE_REST
     push rdx
     STATE 40
     push r8
     STATE 48
     .endm
-    .macro RESTORE
-    pop r8
-    STATE 40
-    pop rdx
-    STATE 32
+    .macro SAVE
+    SAVE_SOME
+    SAVE_REST
+    .endm
+    .macro RESTORE_SOME
     pop rcx
     STATE 24
     pop rax
@@ -63,8 +65,16 @@
     STATE 0
     ret
     .endm
+    .macro RESTORE
+    pop r8
+    STATE 40
+    pop rdx
+    STATE 32
+    RESTORE_SOME
+    .endm
     .set SITE_SAYS, 48 + 8 - 72 /* from the stack pointer, when registers are saved */
     .set SITE_LINE, 48 + 8 - 64
+    .set SITE_LINE_SOME, 32 + 8 - 64 /* when some are */
     .set SITE_FLAGS, 48 + 8
 
 /* rdi: a line. Brings it to the front of its place; what stood in front of it, or all but the last one, goes one back.
@@ -76,14 +86,31 @@ bring:
 bring_in:
     STATE 0
     mov r8d, esi
-    mov rax, gs:[STREAM + LAST + r8]
+    mov rax, gs:[STREAM + LAST + rsi]
     mov rcx, rax
     xor rcx, rdi
     shl rcx, 2
-    jz 3f
+    jz 4f
     movzx edx, byte ptr [rip + rt_config + CONFIG_LAST]
-    lea edx, [r8 + rdx * 8]
-    jmp 2f
+    cmp edx, PLACE_LINES
+    jb 2f
+    .irp K, 1, 2, 3, 4, 5, 6, 7
+    mov rcx, gs:[STREAM + LAST + rsi + \K * 8]
+    mov gs:[STREAM + LAST + rsi + \K * 8], rax
+    mov rax, rcx
+    xor rcx, rdi
+    shl rcx, 2
+    jz brought_\K
+    .endr
+    test rsp, rsp
+    ret
+    .irp K, 1, 2, 3, 4, 5, 6, 7
+brought_\K:
+    mov ecx, 4 * \K
+    mov gs:[STREAM + LAST + rsi], rax
+    cmp eax, eax
+    ret
+    .endr
 1:  mov rcx, gs:[STREAM + LAST + r8]
     mov gs:[STREAM + LAST + r8], rax
     mov rax, rcx
@@ -91,7 +118,8 @@ bring_in:
     shl rcx, 2
     jz 3f
 2:  add r8d, 8
-    cmp r8d, edx
+    lea ecx, [rsi + rdx * 8]
+    cmp r8d, ecx
     jb 1b
     mov r8d, esi
     test rsp, rsp
@@ -100,7 +128,7 @@ bring_in:
     mov r8d, esi
     sub ecx, esi
     shr ecx, 1
-    mov gs:[STREAM + LAST + rsi], rax
+4:  mov gs:[STREAM + LAST + rsi], rax
     cmp eax, eax
     ret
 
@@ -152,17 +180,69 @@ tell_order:
 
 /* ---- what need not be told ---- */
 
-/* A site's reference to one line. ZF: it need not be told. */
+/* The line rdi, whose word is rax, is the second last of the place esi: the last two change places. Changes rcx. */
+    .macro SWAP_LAST_TWO
+    mov rcx, gs:[STREAM + LAST + rsi]
+    mov gs:[STREAM + LAST + rsi + 8], rcx
+    mov gs:[STREAM + LAST + rsi], rax
+    mov ecx, gs:[STREAM + ORDER + rsi]
+    rol cl, 4
+    xor cl, (AS_TOLD & 15) ^ (AS_TOLD >> 4 & 15) | ((AS_TOLD & 15) ^ (AS_TOLD >> 4 & 15)) << 4
+    mov gs:[STREAM + ORDER + rsi], ecx
+    xor ecx, ecx
+    bt rax, IS_WRITTEN
+    cmovc rcx, rdi
+    mov gs:[STREAM + TOUCHED + rsi], rdi
+    mov gs:[STREAM + WRITTEN + rsi], rcx
+    .endm
+
+/* A site's reference to one line. ZF: it need not be told. Most are to the second last line of their place, for which
+ * few registers do. */
 rt_line_read:
-    SAVE
-    mov rdi, [rsp + SITE_LINE]
-    call pass_read
+    SAVE_SOME
+    mov rdi, [rsp + SITE_LINE_SOME]
+    test dword ptr [rip + rt_config + CONFIG_FLAGS], CONFIG_LINES
+    jnz 1f
+    FIND_PLACE
+    mov rax, gs:[STREAM + LAST + rsi + 8]
+    mov rcx, rax
+    xor rcx, rdi
+    shl rcx, 2
+    jnz 2f
+    SWAP_LAST_TWO
+    cmp eax, eax
+    RESTORE_SOME
+    STATE 32
+1:  SAVE_REST
+    call among_read
+    RESTORE
+    STATE 32
+2:  SAVE_REST
+    call pass_far_read
     RESTORE
 
 rt_line_written:
-    SAVE
-    mov rdi, [rsp + SITE_LINE]
-    call pass_written
+    SAVE_SOME
+    mov rdi, [rsp + SITE_LINE_SOME]
+    test dword ptr [rip + rt_config + CONFIG_FLAGS], CONFIG_LINES
+    jnz 1f
+    FIND_PLACE
+    mov rax, gs:[STREAM + LAST + rsi + 8]
+    mov rcx, rax
+    btr rcx, IS_WRITTEN
+    jnc 2f
+    cmp rcx, rdi
+    jne 2f
+    SWAP_LAST_TWO
+    cmp eax, eax
+    RESTORE_SOME
+    STATE 32
+1:  SAVE_REST
+    call among_written
+    RESTORE
+    STATE 32
+2:  SAVE_REST
+    call pass_far_written
     RESTORE
 
 /* Likewise to this one and the next; if one of them has to be told, so is how both places stand. */
@@ -211,11 +291,10 @@ pass_read:
     test dword ptr [rip + rt_config + CONFIG_FLAGS], CONFIG_LINES
     jnz among_read
     FIND_PLACE
-    mov rax, gs:[STREAM + LAST + rsi + 8]
-    mov rcx, rax
-    xor rcx, rdi
-    shl rcx, 2
-    jz second
+
+/* Likewise, of the place esi. */
+pass_far_read:
+    STATE 0
     call bring_in
     jne 1f
     call put_passed
@@ -229,32 +308,14 @@ pass_read:
     test rsp, rsp
     ret
 
-/* The line rdi, whose word is rax, is the second last of the place esi: the last two change places. Most are. */
-second:
-    STATE 0
-    mov rcx, gs:[STREAM + LAST + rsi]
-    mov gs:[STREAM + LAST + rsi + 8], rcx
-    mov gs:[STREAM + LAST + rsi], rax
-    mov cl, gs:[STREAM + ORDER + rsi]
-    rol cl, 4
-    xor cl, (AS_TOLD & 15) ^ (AS_TOLD >> 4 & 15) | ((AS_TOLD & 15) ^ (AS_TOLD >> 4 & 15)) << 4
-    mov gs:[STREAM + ORDER + rsi], cl
-    call put_passed
-    cmp eax, eax
-    ret
-
 pass_written:
     STATE 0
     test dword ptr [rip + rt_config + CONFIG_FLAGS], CONFIG_LINES
     jnz among_written
     FIND_PLACE
-    mov rax, gs:[STREAM + LAST + rsi + 8]
-    mov rcx, rax
-    btr rcx, IS_WRITTEN
-    jnc 2f
-    cmp rcx, rdi
-    je second
-2:  call bring_in
+pass_far_written:
+    STATE 0
+    call bring_in
     jne 1f
     bt rax, IS_WRITTEN
     jnc 1f
