@@ -205,18 +205,24 @@ static void reorder(struct spy *s, const struct spy_order *o, struct writer *w)
                                           .thread = o->thread});
 }
 
+/* It is the last one of its place; those in front of it, or all but the last of them, go one back. */
+static void bring_forward(uint64_t last[SPY_LAST_LINES], uint64_t line)
+{
+    uint64_t before = last[0];
+    last[0] = line;
+    for (unsigned at = 1; before != line && at < SPY_LAST_LINES; at++) {
+        uint64_t here = last[at];
+        last[at] = before;
+        before = here;
+    }
+}
+
 /* Which lines are the last ones then. */
 static void come_last(struct spy *s, const struct spy_access *a)
 {
     uint64_t line = a->address >> s->opt.filter_shift, end = (a->address + a->bytes - 1) >> s->opt.filter_shift;
-    for (; line <= end; line++) {
-        uint64_t *last = s->last[a->thread][line % SPY_FILTER_SLOTS];
-        unsigned at = 0;
-        while (at < SPY_LAST_LINES - 1 && last[at] != line + 1)
-            at++;
-        memmove(last + 1, last, at * sizeof *last);
-        last[0] = line + 1;
-    }
+    for (; line <= end; line++)
+        bring_forward(s->last[a->thread][line % SPY_FILTER_SLOTS], line + 1);
 }
 
 /* Those from the first on, so many. */
