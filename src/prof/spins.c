@@ -40,12 +40,13 @@ static bool does_more(const struct x86_insn *i)
 
 static uint16_t bit_of(uint8_t reg) { return reg < 16 ? (uint16_t)(1u << reg) : 0; }
 
-/* Registers whose old value matters. What a narrow load keeps of its target, and a register that is cleared by itself,
- * do not. */
+/* Registers whose old value matters. What a narrow load, or number, keeps of its target (clang takes a lock by mov al,
+ * 1; xchg [lock], al), and a register that is cleared by itself, do not. */
 static uint16_t needs(const struct x86_insn *i)
 {
     bool is_clear = i->op == X86_OP_XOR && !i->loads && !i->stores && i->gpr_read == i->gpr_written;
-    if (is_clear)
+    bool is_number = i->op == X86_OP_MOV && i->imm_len && !i->stores;
+    if (is_clear || is_number)
         return 0;
     if (i->op != X86_OP_MOV || !i->loads)
         return i->gpr_read;
