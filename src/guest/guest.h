@@ -76,7 +76,7 @@ struct guest_boot {
     const char *plugin, *settings;
     uint64_t memory_bytes; /* of the guest, without the region */
     unsigned shift;        /* an instruction takes 1 << shift ns of the guest's clock */
-    bool is_memory_given; /* by the user, who may give more */
+    bool is_memory_given;  /* by the user, who may give more */
     double limit_s;
     int64_t day; /* its date, days since 1970; 0: the first of 2026 */
 };
