@@ -197,8 +197,8 @@ tell_order:
     .endm
 
 /* A site's reference to one line. ZF: it need not be told. Most are to the second last line of their place, for which
- * few registers do. */
-rt_line_read:
+ * few registers do: LINE_ENTER, then a jump to 2 if it is another one, then LINE_LEAVE. 1: of several threads. */
+    .macro LINE_ENTER
     SAVE_SOME
     mov rdi, [rsp + SITE_LINE_SOME]
     test dword ptr [rip + rt_config + CONFIG_FLAGS], CONFIG_LINES
@@ -206,44 +206,35 @@ rt_line_read:
     FIND_PLACE
     mov rax, gs:[STREAM + LAST + rsi + 8]
     mov rcx, rax
-    xor rcx, rdi
-    shl rcx, 2
-    jnz 2f
+    .endm
+    .macro LINE_LEAVE among, far
     SWAP_LAST_TWO
     cmp eax, eax
     RESTORE_SOME
     STATE 32
 1:  SAVE_REST
-    call among_read
+    call \among
     RESTORE
     STATE 32
 2:  SAVE_REST
-    call pass_far_read
+    call \far
     RESTORE
+    .endm
+
+rt_line_read:
+    LINE_ENTER
+    xor rcx, rdi
+    shl rcx, 2
+    jnz 2f
+    LINE_LEAVE among_read, pass_far_read
 
 rt_line_written:
-    SAVE_SOME
-    mov rdi, [rsp + SITE_LINE_SOME]
-    test dword ptr [rip + rt_config + CONFIG_FLAGS], CONFIG_LINES
-    jnz 1f
-    FIND_PLACE
-    mov rax, gs:[STREAM + LAST + rsi + 8]
-    mov rcx, rax
+    LINE_ENTER
     btr rcx, IS_WRITTEN
     jnc 2f
     cmp rcx, rdi
     jne 2f
-    SWAP_LAST_TWO
-    cmp eax, eax
-    RESTORE_SOME
-    STATE 32
-1:  SAVE_REST
-    call among_written
-    RESTORE
-    STATE 32
-2:  SAVE_REST
-    call pass_far_written
-    RESTORE
+    LINE_LEAVE among_written, pass_far_written
 
 /* Likewise to this one and the next; if one of them has to be told, so is how both places stand. */
 rt_line_both_read:
