@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  * mtool ld: runs a build in which each linker is mtool, and is that linker. A folder of scripts named like linkers
- * comes first on PATH, and on COMPILER_PATH, where compilers look for theirs. */
+ * (linkers.c) comes first on PATH, and on COMPILER_PATH, where compilers look for theirs. */
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -15,22 +15,17 @@
 #include "cmd/cmd.h"
 #include "cmd/ld/child.h"
 #include "cmd/ld/folder.h"
+#include "cmd/ld/linkers.h"
 #include "cmd/run/profile.h"
 #include "launch/launch.h"
 #include "ld/ld.h"
 #include "machine/machine.h"
-
-#define FOLDER_ENV "MTOOL_LD_FOLDER" /* of the build that a link is a step of */
 
 static const char *tool_name(const struct cmd_args *a)
 {
     const char *name = a->tool ? a->tool : ld_tools[LD_TOOL_BLOCKS].name;
     return a->clocks && !strcmp(name, ld_tools[LD_TOOL_GPROF].name) ? ld_tools[LD_TOOL_CLOCKS].name : name;
 }
-
-/* Names of linkers: of a target or not, then one of these, then a version (-14) or none. */
-static const char target[] = "x86_64-linux-gnu-";
-static const char *const linkers[] = {"ld.bfd", "ld.gold", "ld.lld", "ld.mold", "ld"};
 
 /* ---- a step of a build ---- */
 
@@ -280,77 +275,6 @@ static void say_summary(const struct cmd_args *a, const char *folder, bool is_do
 
 /* ---- a build ---- */
 
-static const char *find_linker(const struct cmd_args *a, const char *name)
-{
-    const char *path = getenv("PATH");
-    for (const char *p = path ? path : ""; *p;) {
-        size_t len = strcspn(p, ":");
-        const char *at = arena_printf(a->arena, "%.*s/%s", (int)len, p, name);
-        if (len && access(at, X_OK) == 0)
-            return at;
-        p += len + (p[len] == ':');
-    }
-    return NULL;
-}
-
-static int put_script(const struct cmd_args *a, const char *folder, const char *name, const char *real)
-{
-    struct strbuf out = {0};
-    str_printf(&out, "#!/bin/sh\nexec %s --link ", step_words(a));
-    str_put_quoted(&out, real);
-    str_printf(&out, " -- %s \"$@\"\n", name);
-    int rc = file_write_scratch(arena_printf(a->arena, "%s/bin/%s", folder, name), out.data, out.len, 0700);
-    str_free(&out);
-    return rc;
-}
-
-static bool is_linker(const char *name)
-{
-    if (!strncmp(name, target, strlen(target)))
-        name += strlen(target);
-    for (size_t i = 0; i < ARRAY_LEN(linkers); i++) {
-        size_t len = strlen(linkers[i]);
-        if (strncmp(name, linkers[i], len) != 0)
-            continue;
-        const char *rest = name + len;
-        return !*rest || (*rest == '-' && rest[1] && rest[1 + strspn(rest + 1, "0123456789.")] == 0);
-    }
-    return false;
-}
-
-/* One for each linker in the folder that is the first of its name on PATH. -1 if it cannot be written. */
-static int put_scripts_of(const struct cmd_args *a, const char *folder, const char *bin, unsigned *count)
-{
-    struct dirent *e;
-    DIR *dir = opendir(bin);
-    int rc = 0;
-    while (dir && rc == 0 && (e = readdir(dir))) {
-        const char *real = is_linker(e->d_name) ? find_linker(a, e->d_name) : NULL;
-        if (!real || strncmp(real, bin, strlen(bin)) != 0 || strchr(real + strlen(bin) + 1, '/'))
-            continue;
-        rc = put_script(a, folder, e->d_name, real);
-        ++*count;
-    }
-    if (dir)
-        closedir(dir);
-    return rc;
-}
-
-static int put_scripts(const struct cmd_args *a, const char *folder)
-{
-    unsigned count = 0;
-    int rc = file_make_dirs(arena_printf(a->arena, "%s/bin", folder), 0700);
-    for (const char *p = getenv("PATH"); rc == 0 && p && *p;) {
-        size_t len = strcspn(p, ":");
-        if (len)
-            rc = put_scripts_of(a, folder, arena_printf(a->arena, "%.*s", (int)len, p), &count);
-        p += len + (p[len] == ':');
-    }
-    if (rc < 0)
-        return diag_error("ld: cannot write to %s: %s", folder, strerror(errno)), CMD_SELF_FAILED;
-    return count ? 0 : (diag_error("ld: there is no linker on PATH; install binutils or lld"), CMD_UNUSABLE);
-}
-
 static void prepend(const struct cmd_args *a, const char *variable, const char *folder)
 {
     const char *old = getenv(variable);
@@ -406,16 +330,17 @@ static int check_counts(const struct cmd_args *a, struct cmd_args *with)
 static int build(const struct cmd_args *a, const char *folder)
 {
     struct cmd_args with;
+    const char *bin;
     int rc = keep_machine(a, folder, &with);
     if (rc == 0)
         rc = check_counts(a, &with);
     if (rc == 0)
-        rc = put_scripts(&with, folder);
+        rc = linkers_put(a->arena, folder, step_words(&with), &bin);
     if (rc)
         return rc;
-    setenv(FOLDER_ENV, folder, 1);
-    prepend(a, "PATH", arena_printf(a->arena, "%s/bin", folder));
-    prepend(a, "COMPILER_PATH", arena_printf(a->arena, "%s/bin", folder));
+    setenv(LINKERS_BUILD, folder, 1);
+    prepend(a, "PATH", bin);
+    prepend(a, "COMPILER_PATH", bin);
     int status = run_build(a);
     if (status < 0)
         return CMD_UNUSABLE;
@@ -438,7 +363,7 @@ int cmd_ld(const struct cmd_args *a)
                CMD_UNUSABLE;
     if (a->counted && tool->id != LD_TOOL_PROMOTE)
         return diag_error("ld: --counts is of --tool promote, not of %s", tool->name), CMD_UNUSABLE;
-    const char *of_build = getenv(FOLDER_ENV);
+    const char *of_build = getenv(LINKERS_BUILD);
     if (!a->link)
         child_hold_signals();
     const char *folder = a->link && of_build ? of_build : folder_make(a->arena, folder_temporary());
