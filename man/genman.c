@@ -191,7 +191,8 @@ static int put_main_page(void)
     put_common_options();
     put_status(has_run(), true);
     puts(".SH FILES\n.TP\n\\fIPROGRAM\\fR.mtool\nA profile: one SQLite file a run, never overwritten unless asked to.");
-    puts(".TP\n$XDG_CACHE_HOME/mtool, ~/.cache/mtool\nWhat need not be made twice. It can be deleted at any time.");
+    puts(".TP\n$XDG_CACHE_HOME/mtool, ~/.cache/mtool\nWhat need not be made twice. It can be deleted at any time; "
+         "what was configured under mtool ld is then to be configured anew.");
     return 0;
 }
 

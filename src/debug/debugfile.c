@@ -4,16 +4,15 @@
  * belongs to it (same build id, else same checksum). Uses libdw's file layer only, which knows no debug server.
  */
 #include "debug/debug.h"
+#include "debug/unpacked.h"
 
 #include <elfutils/libdwelf.h>
 #include <fcntl.h>
 #include <unistd.h>
 
-static bool open_at(const char *path, struct debug_file *out)
+static bool begin(int fd, struct debug_file *out)
 {
-    out->fd = open(path, O_RDONLY | O_CLOEXEC);
-    if (out->fd < 0)
-        return false;
+    out->fd = fd;
     out->dwarf = dwarf_begin(out->fd, DWARF_C_READ);
     if (out->dwarf)
         dwarf_new_oom_handler(out->dwarf, xmalloc_failed); /* its own ends mtool with status 1 */
@@ -22,6 +21,18 @@ static bool open_at(const char *path, struct debug_file *out)
         return true;
     debug_file_close(out);
     return false;
+}
+
+static bool open_at(const char *path, struct debug_file *out)
+{
+    *out = (struct debug_file){.fd = -1};
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0)
+        return false;
+    int unpacked = debug_unpacked(fd);
+    if (unpacked >= 0 && begin(unpacked, out))
+        return close(fd), true;
+    return begin(fd, out);
 }
 
 void debug_file_close(struct debug_file *f)

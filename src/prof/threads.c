@@ -282,7 +282,7 @@ static void mark_waits(struct build *b)
         bool is_all = waits_library_of_module(b->waits, i) >= WAITS_PARALLEL;
         for (uint32_t l = 0; m->cfg && l < m->cfg->loops.len; l++) {
             const struct join_loop *loop = &j->loops[m->loop_base + l];
-            if (is_all || waits_is_wait_loop(b->waits, m, l))
+            if (loop->self.samples && (is_all || waits_is_wait_loop(b->waits, m, l))) /* which decodes it */
                 mark(j->r, loop->object, loop->self.samples);
         }
         for (uint32_t f = 0; is_all && m->cfg && f < m->cfg->funcs.len; f++)
