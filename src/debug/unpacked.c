@@ -6,13 +6,16 @@
  *                                  segment, as objcopy --only-keep-debug makes it
  *
  * KEY hashes which file it is, its size and when it changed. Unpacked are files of some size; not those that name
- * others by their own place (alternative and split debug information), nor relocatable ones. The folder is kept below
+ * others by their own place (alternative and split debug information, of which an empty file is kept), nor relocatable
+ * ones. The folder is kept below
  * MTOOL_CACHE_MB when something is added: what was not used for longest goes, never what was used just now.
  */
 #include "debug/unpacked.h"
 
 #include <dirent.h>
+#include <dwarf.h>
 #include <elf.h>
+#include <elfutils/libdw.h>
 #include <fcntl.h>
 #include <gelf.h>
 #include <stdlib.h>
@@ -47,7 +50,7 @@ static uint64_t unpacked_bytes(Elf *elf)
         return 0;
     for (Elf_Scn *s = elf_nextscn(elf, NULL); s; s = elf_nextscn(elf, s)) {
         const char *name = gelf_getshdr(s, &section) ? elf_strptr(elf, names, section.sh_name) : NULL;
-        if (!name || !strcmp(name, ".gnu_debugaltlink") || !strcmp(name, ".debug_addr"))
+        if (!name || !strcmp(name, ".gnu_debugaltlink"))
             return 0;
         if (section.sh_flags & SHF_COMPRESSED && gelf_getchdr(s, &packed))
             bytes += packed.ch_size;
@@ -155,6 +158,23 @@ static void evict(struct arena *a, const char *folder)
     VEC_FREE(&all);
 }
 
+/* Has it units that are in other files? */
+static bool is_split(const char *path)
+{
+    bool is = false;
+    uint8_t type;
+    Dwarf_Die die;
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    Dwarf *dwarf = fd >= 0 ? dwarf_begin(fd, DWARF_C_READ) : NULL;
+    for (Dwarf_CU *unit = NULL; dwarf && !is && dwarf_get_units(dwarf, unit, &unit, NULL, &type, &die, NULL) == 0;)
+        is = type == DW_UT_skeleton || dwarf_hasattr(&die, DW_AT_GNU_dwo_name);
+    if (dwarf)
+        dwarf_end(dwarf);
+    if (fd >= 0)
+        close(fd);
+    return is;
+}
+
 static void add(struct arena *a, int fd, const char *folder, const char *path)
 {
     struct strbuf file = {0};
@@ -162,8 +182,11 @@ static void add(struct arena *a, int fd, const char *folder, const char *path)
     Elf *elf = elf_begin(fd, ELF_C_READ_MMAP, NULL);
     uint64_t bytes = elf ? unpacked_bytes(elf) : 0;
     if (bytes && bytes <= limit_bytes() && file_make_dirs(folder, 0700) == 0 && unpack(elf, &file) &&
-        file_write_whole(path, file.data, file.len, 0600) == 0)
+        file_write_whole(path, file.data, file.len, 0600) == 0) {
+        if (is_split(path) && truncate(path, 0) < 0)
+            unlink(path);
         evict(a, folder);
+    }
     if (elf)
         elf_end(elf);
     str_free(&file);

@@ -7,6 +7,7 @@
 #include "debug/unpacked.h"
 
 #include <dirent.h>
+#include <dwarf.h>
 #include <fcntl.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -174,9 +175,37 @@ static void test_limit(void **state)
     arena_free(a);
 }
 
+/* What is beside the program is found from there, and not from the cache. */
+static void test_split(void **state)
+{
+    (void)state;
+    struct debug_file f;
+    char path[512], split[128];
+    struct stat st;
+    begin();
+    shell("echo 'int main(void) { return 0; }' >split.c &&"
+          " gcc -O1 -g -gsplit-dwarf -fdebug-prefix-map=$PWD=. -o split split.c && head -c 400000 /dev/urandom | "
+          "base64 >split.z &&"
+          " objcopy --add-section .debug_more=split.z split && objcopy --compress-debug-sections=zlib split");
+    snprintf(split, sizeof split, "%s/split", dir);
+    assert_true(debug_file_open(split, "/none", &f));
+    Dwarf_CU *unit = NULL;
+    Dwarf_Die whole = {0};
+    uint8_t type = 0;
+    assert_int_equal(dwarf_get_units(f.dwarf, NULL, &unit, NULL, &type, NULL, &whole), 0);
+    assert_true(type == DW_UT_skeleton && dwarf_tag(&whole) == DW_TAG_compile_unit);
+    debug_file_close(&f);
+    assert_int_equal(kept(path), 1);
+    assert_int_equal(stat(path, &st), 0);
+    assert_int_equal(st.st_size, 0);
+    shell("rm split*");
+    end();
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_same_places), cmocka_unit_test(test_other_content),
-                                       cmocka_unit_test(test_nowhere_to_keep), cmocka_unit_test(test_limit)};
+                                       cmocka_unit_test(test_nowhere_to_keep), cmocka_unit_test(test_limit),
+                                       cmocka_unit_test(test_split)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
