@@ -142,11 +142,14 @@ static const char *put_lasting(const struct linkers *l)
         const char *path = arena_printf(l->arena, "%s/%s", bin, l->all.data[i].name);
         one.len = 0;
         say_lasting(&l->all.data[i], &one);
-        if (access(path, X_OK) != 0)
-            rc = file_write_whole(path, one.data, one.len, 0700);
+        if (access(path, X_OK) == 0)
+            continue;
+        rc = file_write_whole(path, one.data, one.len, 0700);
+        if (rc == 0)
+            rc = access(path, X_OK); /* some file systems execute nothing */
     }
     if (rc < 0)
-        diag_debug(1, "ld: %s cannot be written: %s; what the build writes down of linkers ends with it", bin,
+        diag_debug(1, "ld: %s cannot be used: %s; what the build writes down of linkers ends with it", bin,
                    strerror(errno));
     str_free(&all);
     str_free(&one);
