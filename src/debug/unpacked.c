@@ -181,10 +181,13 @@ static void add(struct arena *a, int fd, const char *folder, const char *path)
     elf_version(EV_CURRENT);
     Elf *elf = elf_begin(fd, ELF_C_READ_MMAP, NULL);
     uint64_t bytes = elf ? unpacked_bytes(elf) : 0;
-    if (bytes && bytes <= limit_bytes() && file_make_dirs(folder, 0700) == 0 && unpack(elf, &file) &&
-        file_write_whole(path, file.data, file.len, 0600) == 0) {
-        if (is_split(path) && truncate(path, 0) < 0)
-            unlink(path);
+    char *made = NULL;
+    if (bytes && bytes <= limit_bytes() && file_make_dirs(folder, 0700) == 0 && unpack(elf, &file))
+        made = file_write_temporary(path, file.data, file.len, 0600);
+    if (made && is_split(made) && truncate(made, 0) < 0) { /* before others can map it */
+        unlink(made);
+        free(made);
+    } else if (made && file_rename_into_place(made, path) == 0) {
         evict(a, folder);
     }
     if (elf)
