@@ -32,7 +32,8 @@ void guest_tree_free(struct guest_tree *t);
 /* The host's file or folder of that path, at the same path: a symbolic link with what it leads to, a folder with all
  * that is in it, a program with the interpreter and the libraries that it needs. 0, or -1 after one line. */
 int guest_tree_add(struct guest_tree *t, const char *path);
-/* The host's file as another path, without what it needs. 0, or -1 after one line. */
+/* The host's file as another path, without what it needs, and without when it changed: a part of the guest, whose
+ * figures are not to depend on when it was installed. 0, or -1 after one line. */
 int guest_tree_add_as(struct guest_tree *t, const char *source, const char *path, unsigned mode);
 void guest_tree_add_folder(struct guest_tree *t, const char *path); /* and those above it */
 void guest_tree_add_link(struct guest_tree *t, const char *path, const char *to);

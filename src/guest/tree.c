@@ -110,7 +110,6 @@ int guest_tree_add_as(struct guest_tree *t, const char *source, const char *path
     bool is_new = put(t, (struct guest_node){.path = arena_strdup(t->arena, path),
                                              .kind = GUEST_FILE,
                                              .mode = mode,
-                                             .changed = st.st_mtime,
                                              .source = arena_strdup(t->arena, source)});
     if (is_new && mode & 0111)
         VEC_PUSH(&t->programs, arena_strdup(t->arena, source));
