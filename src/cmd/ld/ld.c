@@ -246,9 +246,11 @@ static void say_summary(const struct cmd_args *a, const char *folder, bool is_do
     struct file_bytes f;
     if (file_map(arena_printf(a->arena, "%s/links", folder), &f) < 0) {
         if (is_done)
-            diag_warn("ld-none",
-                      "the build linked nothing that mtool saw; one that calls a linker by its whole path, tells its "
-                      "compiler where one is (-B, --ld-path=/..., rustc), or links nothing anew, is not seen");
+            diag_warn(
+                "ld-none",
+                "the build linked nothing that mtool saw; one that calls a linker by its whole path, tells its "
+                "compiler where one is (-B, --ld-path=/..., rustc), clears its environment, or links nothing anew, is "
+                "not seen");
         return;
     }
     char *text = arena_strndup(a->arena, (const char *)f.data, f.len), *save = NULL;
