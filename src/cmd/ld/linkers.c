@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * configure and CMake write down where they found a linker, and a later build calls it there: so what a build finds
+ * configure writes down (for libtool) where it found a linker, and a later build calls it there: so what a build finds
  * must last longer than it does, and be the linker itself when no build of ours is about.
  *
  *   FOLDER/bin/NAME                        of one build, and gone with it: what it does in place of the linker NAME
