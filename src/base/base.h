@@ -192,6 +192,8 @@ int64_t file_changed_s(const char *path); /* when its content changed last, seco
 char *file_real_path(struct arena *a, const char *path); /* realpath, or NULL with errno */
 const char *file_base_name(const char *path);            /* after the last slash */
 char *file_cache_dir(struct arena *a);                   /* $XDG_CACHE_HOME/mtool or ~/.cache/mtool or /tmp/mtool-UID */
+/* What each kind of kept thing may take there: MTOOL_CACHE_MB, 4096 MB without. False: it is no number; as without. */
+bool file_cache_limit(uint64_t *bytes);
 /* 128-bit hash of bytes as 32 hex digits in out[33]; for cache keys, not for security. */
 void file_hash_hex(const void *bytes, size_t len, char out[33]);
 

@@ -199,6 +199,17 @@ char *file_cache_dir(struct arena *a)
     return arena_printf(a, "/tmp/mtool-%u", (unsigned)getuid());
 }
 
+bool file_cache_limit(uint64_t *bytes)
+{
+    enum { LIMIT_MB = 4096 };
+    const char *text = getenv("MTOOL_CACHE_MB");
+    char *end;
+    unsigned long long mb = text && *text ? strtoull(text, &end, 10) : LIMIT_MB;
+    bool is_number = !text || !*text || (!*end && *text != '-');
+    *bytes = (is_number ? (uint64_t)mb : LIMIT_MB) << 20;
+    return is_number;
+}
+
 static uint64_t mix(uint64_t h)
 {
     h ^= h >> 32;

@@ -25,15 +25,7 @@
 
 #define LEAST_BYTES ((uint64_t)256 << 10) /* of what is compressed, when it no longer is */
 #define MOST_BYTES ((uint64_t)256 << 20)
-enum { LIMIT_MB = 4096, YOUNG_SECONDS = 600, DAY_SECONDS = 86400, KEY = 33 };
-
-static uint64_t limit_bytes(void)
-{
-    const char *text = getenv("MTOOL_CACHE_MB");
-    char *end = NULL;
-    unsigned long long mb = text && *text ? strtoull(text, &end, 10) : LIMIT_MB;
-    return (uint64_t)(end && (*end || *text == '-') ? LIMIT_MB : mb) << 20;
-}
+enum { YOUNG_SECONDS = 600, DAY_SECONDS = 86400, KEY = 33 };
 
 /* ---- what is worth it ---- */
 
@@ -135,10 +127,10 @@ static int by_use(const void *a, const void *b)
     return (x->used > y->used) - (x->used < y->used);
 }
 
-static void evict(struct arena *a, const char *folder)
+static void evict(struct arena *a, const char *folder, uint64_t limit)
 {
     VEC(struct old) all = {0};
-    uint64_t total = 0, limit = limit_bytes();
+    uint64_t total = 0;
     time_t now = time(NULL);
     DIR *d = opendir(folder);
     struct stat st;
@@ -180,15 +172,16 @@ static void add(struct arena *a, int fd, const char *folder, const char *path)
     struct strbuf file = {0};
     elf_version(EV_CURRENT);
     Elf *elf = elf_begin(fd, ELF_C_READ_MMAP, NULL);
-    uint64_t bytes = elf ? unpacked_bytes(elf) : 0;
+    uint64_t bytes = elf ? unpacked_bytes(elf) : 0, limit;
+    (void)file_cache_limit(&limit); /* who runs programs says what is wrong with it */
     char *made = NULL;
-    if (bytes && bytes <= limit_bytes() && file_make_dirs(folder, 0700) == 0 && unpack(elf, &file))
+    if (bytes && bytes <= limit && file_make_dirs(folder, 0700) == 0 && unpack(elf, &file))
         made = file_write_temporary(path, file.data, file.len, 0600);
     if (made && is_split(made) && truncate(made, 0) < 0) { /* before others can map it */
         unlink(made);
         free(made);
     } else if (made && file_rename_into_place(made, path) == 0) {
-        evict(a, folder);
+        evict(a, folder, limit);
     }
     if (elf)
         elf_end(elf);

@@ -25,7 +25,7 @@
 
 #include "ld/impl.h"
 
-enum { LANES = 8, LIMIT_MB = 4096, YOUNG_SECONDS = 600 };
+enum { LANES = 8, YOUNG_SECONDS = 600 };
 
 static const char *folder_of(struct arena *a) { return arena_printf(a, "%s/objects", file_cache_dir(a)); }
 
@@ -312,22 +312,15 @@ static void list_entries(struct arena *a, DIR *d, struct old_entries *all)
     }
 }
 
-static uint64_t limit_bytes(void)
-{
-    const char *text = getenv("MTOOL_CACHE_MB");
-    char *end;
-    unsigned long long mb = text && *text ? strtoull(text, &end, 10) : LIMIT_MB;
-    return (text && *text && (*end || *text == '-') ? LIMIT_MB : (uint64_t)mb) << 20;
-}
-
 /* What was used within the last minutes stays: a linker may be about to read it. */
 void ld_cache_evict(void)
 {
     struct arena *a = arena_new();
     struct old_entries all = {0};
     DIR *d = opendir(folder_of(a));
-    uint64_t limit = limit_bytes();
+    uint64_t limit;
     time_t now = time(NULL);
+    (void)file_cache_limit(&limit); /* who runs programs says what is wrong with it */
     if (d)
         list_entries(a, d, &all);
     if (all.v.len)

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  * mtool ld: runs a build in which each linker is mtool, and is that linker. A folder of scripts named like linkers
  * (linkers.c) comes first on PATH, and on COMPILER_PATH, where compilers look for theirs. */
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <glob.h>

@@ -12,7 +12,6 @@
 
 #include "launch/impl.h"
 
-#define LIMIT_MB 4096
 #define YOUNG_SECONDS 600
 #define PATH_DIR_DAYS 7
 #define FEEDBACK_DAYS 30 /* after the last use */
@@ -50,14 +49,11 @@ static uint64_t size_of_tree(const char *dir)
 
 static uint64_t limit_bytes(void)
 {
-    const char *text = getenv("MTOOL_CACHE_MB");
-    char *end;
-    unsigned long long mb = text && *text ? strtoull(text, &end, 10) : LIMIT_MB;
-    if (text && *text && (*end || *text == '-')) {
-        diag_warn("cache-limit", "MTOOL_CACHE_MB=%s is no number of megabytes; using %d", text, LIMIT_MB);
-        mb = LIMIT_MB;
-    }
-    return (uint64_t)mb << 20;
+    uint64_t bytes;
+    if (!file_cache_limit(&bytes))
+        diag_warn("cache-limit", "MTOOL_CACHE_MB=%s is no number of megabytes; using %d", getenv("MTOOL_CACHE_MB"),
+                  (int)(bytes >> 20));
+    return bytes;
 }
 
 /* Unfinished entries of processes that are gone. */

@@ -99,17 +99,26 @@ static void test_same_places(void **state)
     assert_int_equal(kept(again), 1);
     assert_int_equal(stat(again, &second), 0);
     assert_true(!strcmp(path, again) && first.st_ino == second.st_ino);
-    /* what is kept is what is read */
-    assert_int_equal(unlink(path), 0);
-    shell("cp plain kept && strip --strip-debug kept");
-    char kept_file[256];
+    /* what is kept is what is read: of another program, its unit */
+    char kept_file[256], packed[128];
+    struct debug_file f;
+    Dwarf_CU *unit = NULL;
+    Dwarf_Die die = {0};
+    shell("echo 'int main(void) { return 0; }' >another.c && gcc -g -o kept another.c && rm another.c");
+    snprintf(packed, sizeof packed, "%s/packed", dir);
     snprintf(kept_file, sizeof kept_file, "%s/kept", dir);
+    assert_int_equal(rename(kept_file, path), 0);
+    assert_true(debug_file_open(packed, "/none", &f));
+    assert_int_equal(dwarf_get_units(f.dwarf, NULL, &unit, NULL, NULL, &die, NULL), 0);
+    assert_string_equal(dwarf_diename(&die), "another.c");
+    debug_file_close(&f);
+    /* a file that cannot be used is not */
+    shell("cp plain kept && strip --strip-debug kept");
     assert_int_equal(rename(kept_file, path), 0);
     int fd = open(path, O_RDONLY | O_CLOEXEC);
     assert_true(fd >= 0);
     assert_int_equal(debug_unpacked(fd), -1); /* and no such file is unpacked itself */
     close(fd);
-    /* a file that cannot be used is not */
     assert_string_equal(places(a, "packed"), wanted);
     assert_int_equal(truncate(path, 100), 0);
     assert_string_equal(places(a, "packed"), wanted);
