@@ -218,7 +218,7 @@ static lines_entry remove_slot(struct lines *l, uint64_t set, uint64_t line, uin
 
 static uint32_t *nones(uint64_t count)
 {
-    uint32_t *p = xmalloc_sparse(count * sizeof *p);
+    uint32_t *p = xmalloc(count * sizeof *p);
     for (uint64_t i = 0; i < count; i++)
         p[i] = NONE;
     return p;
@@ -226,20 +226,20 @@ static uint32_t *nones(uint64_t count)
 
 static void init_slots(struct lines *l, uint64_t count)
 {
-    l->fill = xmalloc_sparse(l->sets * sizeof *l->fill);
+    l->fill = xmalloc(l->sets * sizeof *l->fill);
     for (uint64_t s = 0; s < l->sets; s++)
         l->fill[s].free_from = (uint32_t)(s * l->ways);
     if (l->policy == CACHE_LRU) {
-        l->links = xmalloc_sparse(count * sizeof *l->links);
+        l->links = xmalloc(count * sizeof *l->links);
         l->newest = nones(l->sets);
         l->oldest = nones(l->sets);
     }
     if (l->policy == CACHE_PLRU)
-        l->tree = xmalloc_sparse(count);
+        l->tree = xmalloc(count);
     if (l->ways > SEARCHED_MAX) {
         for (l->index_mask = 1; l->index_mask < 2 * count; l->index_mask *= 2)
             ;
-        l->index = xmalloc_sparse(l->index_mask-- * sizeof *l->index);
+        l->index = xmalloc(l->index_mask-- * sizeof *l->index);
     }
 }
 

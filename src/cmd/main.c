@@ -3,8 +3,6 @@
 #include "cmd/cmd.h"
 #include "launch/launch.h"
 
-#include <malloc.h>
-
 static int (*const functions[CMD_ID_COUNT])(const struct cmd_args *) = {
 #define COMMAND(id, name, arguments, min, max, flags, summary, text) [CMD_ID_##id] = cmd_##id,
 #include "cmd/commands.def"
@@ -51,14 +49,9 @@ static int print_help(const struct cmd_args *a, const char *topic)
     return cmd_print(&out);
 }
 
-/* Larger arrays are mappings of their own and go back to the system when they are freed. Without this the threshold
- * rises with each that is freed, and what is freed stays with the process, in pieces. */
-enum { MAPPED_BYTES = 1 << 20 };
-
 int main(int argc, char **argv)
 {
     time_start();
-    mallopt(M_MMAP_THRESHOLD, MAPPED_BYTES);
     struct cmd_args a = {.arena = arena_new()};
     const char *topic = NULL;
     int rc = cmd_parse(argc, argv, &a, &topic), status;
@@ -69,6 +62,7 @@ int main(int argc, char **argv)
     } else if (launch_own_limits() < 0) {
         status = a.command->flags & CMD_TAIL ? CMD_SELF_FAILED : CMD_FAILED;
     } else {
+        heap_begin();
         diag_quiet = a.quiet;
         diag_verbose = (int)a.verbose;
         status = functions[a.command->id](&a);

@@ -210,7 +210,7 @@ static void paint_chunk(struct paint *p, uintptr_t *e)
     if (*e & 1) {
         for (unsigned i = 0; i < PAGES; i++)
             meet_page(p, chunk_of(*e), i);
-        free(chunk_of(*e)->granule);
+        xfree_sparse(chunk_of(*e)->granule);
         free(chunk_of(*e));
     } else {
         meet(p, (uint32_t)(*e >> 1));
@@ -258,10 +258,10 @@ void data_shadow_free(struct data *d)
         uintptr_t *e = &d->root[d->own->split.data[i]];
         if (!(*e & 1))
             continue; /* whole again, or met before */
-        free(chunk_of(*e)->granule);
+        xfree_sparse(chunk_of(*e)->granule);
         free(chunk_of(*e));
         *e = 0;
     }
     VEC_FREE(&d->own->split);
-    free(d->root);
+    xfree_sparse(d->root);
 }

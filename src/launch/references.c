@@ -371,7 +371,7 @@ void references_end(struct references *s, struct launch_result *r)
     keep_paths(s, r);
     reference_queue_free(s->queue);
     reference_samples_free(s->samples);
-    free(s->areas);
+    xfree_sparse(s->areas);
     free(s->tags);
     r->references_lost = s->lost;
     r->references_broken = s->is_broken;

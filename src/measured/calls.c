@@ -137,7 +137,7 @@ static void file_sites(struct join *j, struct calls *c)
         uint32_t k = at[to] + used[to]++;
         c->sites[k] = (struct call_site){b, j->counts[b] + (k > at[to] ? c->sites[k - 1].up_to : 0)};
     }
-    free(used);
+    xfree_sparse(used);
 }
 
 void calls_resolve(struct join *j)

@@ -42,7 +42,7 @@ static void settle_returns(struct join_module *m, const uint64_t *counts)
             set(&m->enter[to], m->enter[to] - m->edges[e]);
         }
     }
-    free(inside);
+    xfree_sparse(inside);
 }
 
 /* Arrivals at block `at` by edges out of the blocks listed. */
@@ -120,7 +120,7 @@ static uint64_t take_flow(struct join *j, struct join_module *m, uint64_t *count
     if (flow && flow->blocks) {
         for (size_t b = 0; b < m->cfg->blocks.len; b++)
             set(&counts[b], flow->blocks[b]);
-        free(flow->blocks);
+        xfree_sparse(flow->blocks);
         flow->blocks = NULL;
         m->edges = flow->edges;
         m->enter = flow->enter;

@@ -141,9 +141,9 @@ void pages_bin(uint64_t frame, unsigned policy, uint32_t bin)
 int pages_make(void)
 {
     bool is_good = true;
-    free(the.owner);
-    free(page_uses.of[PAGE_DATA]);
-    free(page_uses.of[PAGE_CODE]);
+    xfree_sparse(the.owner);
+    xfree_sparse(page_uses.of[PAGE_DATA]);
+    xfree_sparse(page_uses.of[PAGE_CODE]);
     map_fini(&the.index);
     map_fini(&the.marks);
     VEC_FREE(&the.pages);

@@ -477,7 +477,7 @@ void rw_decide(struct rw *w)
     struct cfg *c = w->cfg;
     rw_judge(w);
     struct branch_targets l = {.lo = w->img->vaddr_lo, .hi = w->img->vaddr_hi};
-    l.bits = ARENA_ARRAY(w->arena, uint8_t, (l.hi - l.lo) / 8 + 1);
+    l.bits = ARENA_SPARSE(w->arena, uint8_t, (l.hi - l.lo) / 8 + 1); /* of zeros of the image, too */
     l.is_propagated = ARENA_ARRAY(w->arena, uint8_t, c->funcs.len + 1);
     l.is_scanned = ARENA_ARRAY(w->arena, uint8_t, c->funcs.len + 1);
     add_gap_targets(w, &l);

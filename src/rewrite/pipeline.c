@@ -5,7 +5,6 @@
 #include "rewrite/impl.h"
 
 #include <errno.h>
-#include <malloc.h>
 #include <stdlib.h>
 #include <sys/resource.h>
 #include <unistd.h>
@@ -26,11 +25,6 @@ static void set_key(struct rw *w)
     }
     str_free(&s);
 }
-
-#define LARGE_BYTES (1 << 20) /* arrays from this size go back to the system as soon as they are freed */
-#define KEPT_BYTES                                                                                                     \
-    (64 << 20) /* smaller ones stay for the next: what is fresh from the system must be cleared first                  \
-                */
 
 /* What the planning passes filled, before they run again with fewer functions. */
 static void forget_plan(struct rw *w)
@@ -225,8 +219,6 @@ int rewrite_file(const char *in, const struct rewrite_options *opt, const char *
     struct rw w = {.opt = opt, .instrument = rw_instruments[opt->plan], .stats = stats ? stats : &ignored};
     memset(w.stats, 0, sizeof *w.stats);
     double start = time_now_s();
-    mallopt(M_MMAP_THRESHOLD, LARGE_BYTES);
-    mallopt(M_TRIM_THRESHOLD, KEPT_BYTES);
     if (image_open(in, &w.img) < 0)
         return -1;
     int rc = -1;

@@ -272,7 +272,8 @@ uint64_t rewrite_counts_solve_side_exits(const struct rewrite_map *m, const uint
 
 /* A solution that is handed on, so that who comes next need not solve it again. */
 struct rewrite_flow {
-    uint64_t *blocks, *edges, *enter; /* [cfg->blocks.len], [cfg->edges.len], [cfg->blocks.len]; NULL: not solved yet */
+    uint64_t *blocks, *edges, *enter; /* [cfg->blocks.len], [cfg->edges.len], [cfg->blocks.len], of xmalloc_sparse;
+                                         NULL: not solved yet */
     uint64_t broken;                  /* equations that do not hold */
 };
 void rewrite_flow_solve(const struct rewrite_map *m, const uint64_t *counters, struct rewrite_side_exits side_exits,

@@ -177,11 +177,11 @@ void sim_core_free(struct sim_core *c)
     struct resource *all[] = {&c->reorder, &c->int_regs, &c->vec_regs, &c->loads, &c->stores, &c->fetched};
     for (size_t i = 0; i < ARRAY_LEN(all); i++)
         resource_fini(all[i]);
-    free(c->costs);
-    free(c->jump_of);
-    free(c->stored_by);
-    free(c->targets);
-    free(c->successors);
+    xfree_sparse(c->costs);
+    xfree_sparse(c->jump_of);
+    xfree_sparse(c->stored_by);
+    xfree_sparse(c->targets);
+    xfree_sparse(c->successors);
     free(c);
 }
 

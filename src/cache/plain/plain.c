@@ -293,7 +293,7 @@ static void copy_sparse(char *to, const char *from, size_t bytes)
 void plain_free_lines(struct plain_bank *b)
 {
     if (b->is_sparse)
-        free(b->memory);
+        xfree_sparse(b->memory);
     else
         table_free(b->memory, b->memory_bytes);
 }

@@ -4,8 +4,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <glob.h>
-#include <limits.h>
-#include <malloc.h>
 #include <stdlib.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -70,8 +68,6 @@ static int read_counts(const struct cmd_args *a, const char *path, struct ld_var
 
 /* ---- one link ---- */
 
-enum { KEPT_BYTES = 32 << 20, PAD_BYTES = 1 << 20 };
-
 /* A line in one write: links of one build may end together. */
 static void put_record(const char *folder, const struct strbuf *text)
 {
@@ -108,18 +104,8 @@ static void say_tally(const char *folder, const struct ld_tally *t, const char *
     str_free(&text);
 }
 
-/* A link takes much memory, most of it in pieces that come and go, and is over soon: nothing is given back, and the
- * kernel is asked for much at once. */
-static void keep_memory(void)
-{
-    mallopt(M_TRIM_THRESHOLD, INT_MAX);
-    mallopt(M_MMAP_THRESHOLD, KEPT_BYTES);
-    mallopt(M_TOP_PAD, PAD_BYTES);
-}
-
 static int link_once(const struct cmd_args *a, const char *build)
 {
-    keep_memory();
     struct ld_tally tally = {0};
     char *why = NULL;
     const char *folder = folder_make(a->arena, build);

@@ -495,7 +495,7 @@ static void fini(struct trace *t)
 {
     for (size_t i = 0; i < t->module_count; i++) {
         rewrite_map_close(t->modules[i].map);
-        free(t->modules[i].count);
+        xfree_sparse(t->modules[i].count);
     }
     merge_free(t->merge);
     detector_free(t->detector);

@@ -5,8 +5,6 @@
  */
 #include "cmd/spy/program.h"
 
-#include <limits.h>
-#include <malloc.h>
 #include <stdlib.h>
 
 /* Lengths by what windows of traced programs told (doc/spy.md): with 64 references for each line of a cache of 1 MB
@@ -19,8 +17,7 @@ enum {
     REFERENCES_A_LINE = 64,
     SAMPLES_WANTED = 100,
     SAMPLES_MIN = 20,
-    SAMPLES_MAX = 2000,
-    KEPT_BYTES_MAX = 32 << 20 /* of one block; glibc takes no more */
+    SAMPLES_MAX = 2000
 };
 
 int spied_check_samples(const struct cmd_args *a)
@@ -77,14 +74,6 @@ static uint64_t length_of(const struct spied_program *s, double told)
     return max_u64(min_u64(wanted, longest), (uint64_t)(told / SAMPLES_MAX));
 }
 
-/* Each sample begins with empty caches. Their memory is used again, not given back to the kernel, which would make each
- * page anew at its first use: that took a third of the time of simulating short samples. */
-static void keep_freed_memory(void)
-{
-    mallopt(M_MMAP_THRESHOLD, KEPT_BYTES_MAX);
-    mallopt(M_TRIM_THRESHOLD, INT_MAX);
-}
-
 void spied_plan_samples(struct spied_program *s, const struct launch_result *counted)
 {
     uint64_t one_in = s->profile->args->sample;
@@ -99,7 +88,6 @@ void spied_plan_samples(struct spied_program *s, const struct launch_result *cou
                   all, SAMPLES_MIN, (unsigned long long)length, (unsigned long long)one_in);
         return;
     }
-    keep_freed_memory();
     s->samples = (struct launch_samples){.length = length,
                                          .period_s = time_s * (double)length / told,
                                          .part = 1 / (double)one_in,

@@ -76,7 +76,7 @@ static void list_in_edges(struct paths *p, struct join *j)
                 (struct path_in){m->block_base + m->cfg->edges.data[e].from, m->edges[e]};
         }
     }
-    free(used);
+    xfree_sparse(used);
 }
 
 static uint64_t sites_of(const struct calls *c, uint32_t entry)

@@ -91,7 +91,7 @@ void targets_share(struct join *j, const uint64_t *outside, struct targets *t)
             fill_site(j, t, b);
         limit_targets(t, outside, arriving);
     }
-    free(arriving);
+    xfree_sparse(arriving);
 }
 
 const struct target *targets_of(const struct targets *t, uint32_t site, uint32_t *count)

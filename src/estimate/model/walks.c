@@ -81,10 +81,10 @@ void walks_free(struct walks *w)
     sim_feed_free(w->mispredicting);
     if (w->replays)
         replays_free(w->replays);
-    free(w->table);
+    xfree_sparse(w->table);
     sim_shapes_free(w->shapes);
-    free(w->first);
-    free(w->owners);
+    xfree_sparse(w->first);
+    xfree_sparse(w->owners);
     VEC_FREE(&w->visited);
     VEC_FREE(&w->visited_owner);
     VEC_FREE(&w->owners_met);

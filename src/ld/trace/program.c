@@ -466,7 +466,7 @@ void ld_trace_program_close(struct ld_trace_program *p)
     VEC_FREE(&p->blocks);
     VEC_FREE(&p->all_parts);
     map_fini(&p->block_at);
-    free(p->part);
+    xfree_sparse(p->part);
     arena_free(p->arena);
     free(p);
 }

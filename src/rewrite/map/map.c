@@ -265,9 +265,12 @@ static uint32_t *unpack_ids(struct reader *r, size_t n, uint64_t limit)
 static void unpack_steps(struct reader *r, struct rw_step *s, size_t n, uint64_t counters)
 {
     uint64_t v;
+    bool any = false;
     for (size_t i = 0; i < n && !r->bad; i++)
-        if (unpack(r, &v))
+        if (unpack(r, &v)) {
             s[i].step = (int32_t)v;
+            any |= s[i].step != 0;
+        }
     unpack_end(r);
     for (size_t i = 0; i < n && !r->bad; i++)
         if ((v = unpack_below(r, counters)))
@@ -293,8 +296,7 @@ static void unpack_steps(struct reader *r, struct rw_step *s, size_t n, uint64_t
         if (unpack(r, &v))
             s[i].first = (int32_t)v;
     unpack_end(r);
-    for (size_t i = 0; i < n; i++)
-        r->bad |= s[i].step && s[i].pending >= counters;
+    r->bad |= any && !counters; /* else who has none has number 0 */
 }
 
 static void unpack_group_edges(struct reader *r, struct map_full *m, const struct map_header *h)
@@ -470,7 +472,7 @@ void rewrite_map_forget_counters(struct rewrite_map *p)
     free(m->block_group);
     free(m->group_edges);
     free(m->promoted);
-    free(m->step);
+    xfree_sparse(m->step);
     p->block_counter = p->edge_counter = p->enter_counter = m->block_group = NULL;
     m->group_edges = NULL;
     m->promoted = NULL;

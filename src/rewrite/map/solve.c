@@ -276,11 +276,6 @@ static void clear(uint64_t *v, size_t n)
 /* Most counts of a large module are 0. */
 static void take_counts(const struct solver *s, uint64_t *blocks, uint64_t *edges, uint64_t *enter)
 {
-    const struct cfg *c = s->m->pub.cfg;
-    clear(blocks, c->blocks.len);
-    clear(edges, c->edges.len);
-    if (enter)
-        clear(enter, c->blocks.len);
     for (size_t i = 0; i < s->arcs.len; i++) {
         const struct rw_arc *a = &s->arcs.data[i];
         uint64_t *to = a->kind == RW_ARC_BLOCK   ? blocks
@@ -298,9 +293,9 @@ uint64_t rewrite_counts_solve(const struct rewrite_map *m, const uint64_t *count
     return rewrite_counts_solve_side_exits(m, counters, (struct rewrite_side_exits){NULL, 0}, blocks, edges, enter);
 }
 
-uint64_t rewrite_counts_solve_side_exits(const struct rewrite_map *pub, const uint64_t *counters,
-                                         struct rewrite_side_exits side_exits, uint64_t *blocks, uint64_t *edges,
-                                         uint64_t *enter)
+/* Into arrays of zeroes. */
+static uint64_t solve(const struct rewrite_map *pub, const uint64_t *counters, struct rewrite_side_exits side_exits,
+                      uint64_t *blocks, uint64_t *edges, uint64_t *enter)
 {
     const struct map_full *m = (const struct map_full *)(const void *)pub;
     const struct cfg *c = pub->cfg;
@@ -328,6 +323,17 @@ uint64_t rewrite_counts_solve_side_exits(const struct rewrite_map *pub, const ui
     return s.broken;
 }
 
+uint64_t rewrite_counts_solve_side_exits(const struct rewrite_map *m, const uint64_t *counters,
+                                         struct rewrite_side_exits side_exits, uint64_t *blocks, uint64_t *edges,
+                                         uint64_t *enter)
+{
+    clear(blocks, m->cfg->blocks.len);
+    clear(edges, m->cfg->edges.len);
+    if (enter)
+        clear(enter, m->cfg->blocks.len);
+    return solve(m, counters, side_exits, blocks, edges, enter);
+}
+
 void rewrite_flow_solve(const struct rewrite_map *m, const uint64_t *counters, struct rewrite_side_exits side_exits,
                         struct rewrite_flow *out)
 {
@@ -335,14 +341,14 @@ void rewrite_flow_solve(const struct rewrite_map *m, const uint64_t *counters, s
     *out = (struct rewrite_flow){.blocks = xmalloc_sparse((c->blocks.len + 1) * sizeof *out->blocks),
                                  .edges = xmalloc_sparse((c->edges.len + 1) * sizeof *out->edges),
                                  .enter = xmalloc_sparse((c->blocks.len + 1) * sizeof *out->enter)};
-    out->broken = rewrite_counts_solve_side_exits(m, counters, side_exits, out->blocks, out->edges, out->enter);
+    out->broken = solve(m, counters, side_exits, out->blocks, out->edges, out->enter);
 }
 
 void rewrite_flow_free(struct rewrite_flow *f)
 {
-    free(f->blocks);
-    free(f->edges);
-    free(f->enter);
+    xfree_sparse(f->blocks);
+    xfree_sparse(f->edges);
+    xfree_sparse(f->enter);
     *f = (struct rewrite_flow){.blocks = NULL};
 }
 

@@ -1,13 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Arenas: what a sparse array takes of the memory, and that it leaves the chunk that is being filled as it is; files
- * that are mapped, and rest. */
+ * Arenas: what a sparse array takes of the memory, and that it leaves the chunk that is being filled as it is; the heap
+ * of our programs; files that are mapped, and rest. */
 #include "base/base.h"
 
 #include <malloc.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
+#include <stdlib.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cmocka.h> /* needs the three above it */
@@ -47,6 +50,89 @@ static void test_sparse(void **state)
     arena_free(a);
 }
 
+static void test_sparse_alone(void **state)
+{
+    (void)state;
+    uint8_t *small = xmalloc_sparse(100), *large = xmalloc_sparse(LARGE);
+    unsigned char in;
+    assert_int_equal(((uintptr_t)small | (uintptr_t)large) % 16, 0);
+    small[99] = large[LARGE - 1] = 1;
+    xfree_sparse(small);
+    xfree_sparse(large);
+    xfree_sparse(NULL);
+    assert_int_equal(mincore(large + LARGE - ((uintptr_t)large + LARGE) % PAGE, 1, &in), -1); /* given back at once */
+}
+
+/* Its heap belongs to the whole process, so each case has one of its own. */
+static int in_child(int (*fn)(void))
+{
+    int status;
+    pid_t pid = fork();
+    if (pid == 0)
+        _exit(fn());
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    assert_true(WIFEXITED(status));
+    return WEXITSTATUS(status);
+}
+
+static bool has_large_pages(void)
+{
+    char text[100] = "";
+    FILE *f = fopen("/sys/kernel/mm/transparent_hugepage/enabled", "r");
+    if (f && !fgets(text, sizeof text, f))
+        text[0] = 0;
+    if (f)
+        fclose(f);
+    return text[0] && !strstr(text, "[never]");
+}
+
+enum { HEAP_LEAST = 200 << 20, ARRAY = 32 << 20 };
+
+static long faults(void)
+{
+    struct rusage u;
+    getrusage(RUSAGE_SELF, &u);
+    return u.ru_minflt;
+}
+
+/* 0: as it should be; the heap has its addresses at once, and arrays come from it in large pages. */
+static int heap_of_our_own(void)
+{
+    char *before = sbrk(0);
+    heap_begin();
+    char *end = sbrk(0);
+    long faults_before = faults();
+    char *array = xmalloc(ARRAY);
+    if (end - before < HEAP_LEAST || end - before > 2 * HEAP_LEAST)
+        return 1;
+    if (array + ARRAY < before || array + ARRAY > end) /* it may begin in what the heap had already */
+        return 2;
+    if (has_large_pages() && faults() - faults_before > ARRAY / PAGE / 4)
+        return 3;
+    free(array);
+    return sbrk(0) != end ? 4 : 0;
+}
+
+static int heap_within_a_limit(void)
+{
+    struct rlimit l;
+    getrlimit(RLIMIT_DATA, &l);
+    l.rlim_cur = (rlim_t)4 << 30;
+    setrlimit(RLIMIT_DATA, &l);
+    char *before = sbrk(0);
+    heap_begin();
+    return (char *)sbrk(0) - before > PAGE; /* who is limited is asked for nothing in advance */
+}
+
+static void test_heap(void **state)
+{
+    (void)state;
+#ifndef __SANITIZE_ADDRESS__ /* which has another heap */
+    assert_int_equal(in_child(heap_of_our_own), 0);
+#endif
+    assert_int_equal(in_child(heap_within_a_limit), 0);
+}
+
 static void test_file_rests(void **state)
 {
     (void)state;
@@ -62,6 +148,7 @@ static void test_file_rests(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_sparse), cmocka_unit_test(test_file_rests)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_sparse), cmocka_unit_test(test_sparse_alone),
+                                       cmocka_unit_test(test_heap), cmocka_unit_test(test_file_rests)};
     return cmocka_run_group_tests_name("arena", tests, NULL, NULL);
 }

@@ -13,9 +13,9 @@
 static struct rewrite_flow solve(const struct toy *t)
 {
     const struct cfg *c = t->map.cfg;
-    struct rewrite_flow f = {.blocks = xmalloc(8 * (c->blocks.len + 1)),
-                             .edges = xmalloc(8 * (c->edges.len + 1)),
-                             .enter = xmalloc(8 * (c->blocks.len + 1))};
+    struct rewrite_flow f = {.blocks = xmalloc_sparse(8 * (c->blocks.len + 1)),
+                             .edges = xmalloc_sparse(8 * (c->edges.len + 1)),
+                             .enter = xmalloc_sparse(8 * (c->blocks.len + 1))};
     rewrite_counts_solve(&t->map, t->counters.data, f.blocks, f.edges, f.enter);
     return f;
 }
@@ -35,8 +35,8 @@ static struct prof_result *join(const struct toy *t, size_t count, bool is_solve
     assert_int_equal(prof_join(r, &in), 0);
     for (size_t i = 0; i < count; i++) {
         assert_null(flows[i].blocks); /* taken over */
-        free(flows[i].edges);
-        free(flows[i].enter);
+        xfree_sparse(flows[i].edges);
+        xfree_sparse(flows[i].enter);
     }
     return r;
 }

@@ -463,8 +463,8 @@ static void same_frames(const struct rewrite_reverse_map *back, const struct rew
 /* As if a run had passed every third block or so, and none of some functions. */
 static struct rewrite_flow any_flow(const struct cfg *c)
 {
-    struct rewrite_flow flow = {xmalloc(8 * (c->blocks.len + 1)), xmalloc(8 * (c->edges.len + 1)),
-                                xmalloc(8 * (c->blocks.len + 1)), 0};
+    struct rewrite_flow flow = {xmalloc_sparse(8 * (c->blocks.len + 1)), xmalloc_sparse(8 * (c->edges.len + 1)),
+                                xmalloc_sparse(8 * (c->blocks.len + 1)), 0};
     uint32_t random = 1;
     for (uint32_t b = 0; b < c->blocks.len; b++) {
         random = random * 1664525u + 1013904223u;
