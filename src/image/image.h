@@ -91,6 +91,9 @@ struct image {
     const char *const *functions;        /* likewise: their names, one for each function_bytes of these addresses, in
                                             which the linker's word for it lies too; NULL: not known */
     uint64_t function_bytes;
+    uint64_t stay_lo, stay_hi;   /* code that the file's own run time copies, and knows the place of: V8's built-in
+                                    functions, as their symbols tell; lo == hi: none */
+    bool stays_undescribed;      /* it has such code, and no symbol tells where: it has no unwind description */
     const char *foreign_runtime; /* why the whole file must not be rewritten: "Go", "GHC", ... ; else NULL */
     struct arena *arena;
     struct image_index *index; /* private: what the look-ups below stand on */
