@@ -102,8 +102,8 @@ struct image {
 /* Reads PATH. Checks every offset and size it will use; a file that lies is refused. Returns 0, or -1 after one line by
  * diag_error (missing, unreadable, directory, no ELF, another architecture or class, truncated, relocatable, core). */
 int image_open(const char *path, struct image **out);
-/* The same of a copy that the rewriter made, without a key: for that all bytes would be read, and where the original
- * has gigabytes that begin as zeros, a copy has a hole as long. */
+/* The same without a key: for that all bytes would be read, and where an original has gigabytes that begin as zeros, a
+ * copy that the rewriter made has a hole as long. */
 int image_open_copy(const char *path, struct image **out);
 /* The same for bytes that the caller keeps alive (for fuzzing and tests); PATH is only a name. */
 int image_open_bytes(const char *path, const uint8_t *bytes, size_t len, struct image **out);
