@@ -164,6 +164,8 @@ struct parallel_list {
 typedef void (*parallel_list_fn)(void *ctx, size_t first, size_t end, struct parallel_list *list);
 void parallel_lists(size_t n, size_t grain, parallel_list_fn make, parallel_list_fn take, void *ctx);
 void parallel_both(void (*one)(void *ctx), void (*other)(void *ctx), void *ctx); /* returns when both are done */
+/* Calls fn once, and until it is done `meanwhile` every few milliseconds, in the caller's thread. */
+void parallel_meanwhile(void (*fn)(void *ctx), void *ctx, void (*meanwhile)(void *ctx), void *meanwhile_ctx);
 unsigned parallel_processors(void); /* threads that can run at the same time, by parallel_max too */
 extern unsigned parallel_max;       /* threads at most; 0: as many as there are processors for this process, up to 16 */
 

@@ -7,6 +7,7 @@
 #include <sched.h>
 #include <stdatomic.h>
 #include <stdlib.h>
+#include <time.h>
 
 #define THREADS_MAX 16
 #define RANGES_MIN 4 /* fewer are not worth a thread */
@@ -164,4 +165,39 @@ void parallel_both(void (*one)(void *ctx), void (*other)(void *ctx), void *ctx)
     struct both b = {{one, other}, ctx};
     struct job j = {.n = 2, .grain = 1, .fn = one_of_both, .ctx = &b, .held = diag_held()};
     share_out(&j, threads_for(2, 2) > 1 ? 2 : 1);
+}
+
+/* ---- something else, while one waits for it ---- */
+
+#define MEANWHILE_NS 2000000
+
+struct wait {
+    void (*fn)(void *ctx);
+    void *ctx;
+    struct strbuf *held;
+    atomic_bool is_done;
+};
+
+static void *work_alone(void *arg)
+{
+    struct wait *w = arg;
+    diag_hold(w->held);
+    w->fn(w->ctx);
+    atomic_store(&w->is_done, true);
+    return NULL;
+}
+
+void parallel_meanwhile(void (*fn)(void *ctx), void *ctx, void (*meanwhile)(void *ctx), void *meanwhile_ctx)
+{
+    struct wait w = {.fn = fn, .ctx = ctx, .held = diag_held()};
+    pthread_t thread;
+    if (pthread_create(&thread, NULL, work_alone, &w) != 0) {
+        fn(ctx);
+        return;
+    }
+    while (!atomic_load(&w.is_done)) {
+        nanosleep(&(struct timespec){0, MEANWHILE_NS}, NULL);
+        meanwhile(meanwhile_ctx);
+    }
+    pthread_join(thread, NULL);
 }

@@ -31,7 +31,8 @@
     X(RETURN, "a return address is computed with")                                                                     \
     X(TEXT_RELOC, "its code is changed by the dynamic linker")                                                         \
     X(SECTION, "in one section with code that must stay as it is")                                                     \
-    X(FLAGS, "takes flags from its caller, which nobody knows")
+    X(FLAGS, "takes flags from its caller, which nobody knows")                                                        \
+    X(OWN_CODE, "code that the program itself copies and looks up by address")
 enum cfg_reason {
 #define X(id, text) CFG_REASON_##id,
     CFG_REASONS(X)

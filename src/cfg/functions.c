@@ -99,6 +99,18 @@ static void refuse_overlaps(struct cfg *c)
     }
 }
 
+/* Where the file does not tell which code it copies, it is among that which nothing describes. */
+static void refuse_staying_code(struct cfg *c)
+{
+    const struct image *img = c->img;
+    for (size_t i = 0; i < c->funcs.len; i++) {
+        struct cfg_func *f = &c->funcs.data[i];
+        bool is_inside = f->addr < img->stay_hi && f->addr + f->size > img->stay_lo;
+        if (is_inside || (img->stays_undescribed && cfg_is_gap_func(f)))
+            refuse(f, CFG_REASON_OWN_CODE);
+    }
+}
+
 /* ---- instructions ---- */
 
 const uint8_t *cfg_code_bytes(const struct image *img, uint64_t lo, uint64_t hi, size_t *more)
@@ -232,6 +244,7 @@ static int decode_functions(struct cfg *c)
     if (!is_sorted)
         qsort(c->funcs.data, c->funcs.len, sizeof *c->funcs.data, by_addr);
     refuse_overlaps(c);
+    refuse_staying_code(c);
     for (size_t f = 0; f < c->funcs.len; f++)
         if (c->img->entry && c->funcs.data[f].addr == c->img->entry)
             refuse(&c->funcs.data[f], CFG_REASON_STARTUP);

@@ -90,12 +90,26 @@ static enum saved saved_value(const struct step *s, unsigned reg, const struct c
     }
 }
 
+/* The loader's first instructions, which call all that it does and all initialisers, have no description (glibc's
+ * _start, of 69 bytes). */
+static bool is_loaders_start(const struct image *img, const struct image_unwind *u, uint64_t vaddr)
+{
+    enum { START_BYTES = 96 };
+    if (img->kind != IMAGE_DSO || img->interp || img->needed_count || !img->entry || vaddr < img->entry ||
+        vaddr - img->entry >= START_BYTES)
+        return false;
+    size_t next = PARTITION_POINT(i, 0, u->fde_count, u->fdes[i].addr < img->entry);
+    return next == u->fde_count || u->fdes[next].addr > vaddr;
+}
+
 enum image_step image_unwind_step(const struct image *img, const struct image_unwind *u, uint64_t vaddr,
                                   struct image_frame *f, image_read_word read, void *ctx)
 {
     uint32_t fde = image_unwind_find(u, vaddr);
     struct cfi_machine m;
     struct image_frame up = {0};
+    if (fde == ID_NONE && is_loaders_start(img, u, vaddr))
+        return IMAGE_STEP_BOTTOM;
     if (fde == ID_NONE || u->fdes[fde].is_signal_frame || !cfi_machine_at(&m, img, u, &u->fdes[fde], vaddr))
         return IMAGE_STEP_LOST;
     struct step s = {img, &u->cies[u->fdes[fde].cie], f, read, ctx, 0};

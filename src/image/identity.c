@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Who a file is: build id, the key of caches, branch-tracking property, and the run times whose programs must stay as
- * they are because they read their own code (stack maps by return address, data next to code). */
+ * they are because they read their own code (stack maps by return address, data next to code); or of which a part must.
+ */
 #include <elf.h>
 
 #include "image/impl.h"
@@ -199,6 +200,60 @@ void image_find_foreign_runtime(struct image *img)
         img->foreign_runtime = "Go";
     if (!img->foreign_runtime && has_ghc_strings(img))
         img->foreign_runtime = "GHC";
+}
+
+/* ---- code that must stay in files that are rewritten ---- */
+
+/* V8 has its built-in functions assembled into the file as one piece. It copies the piece beside the code that it
+ * generates, or maps it there, and its collector looks up return addresses in it. Its name holds the variant's,
+ * "Default" as a rule: v8_Default_embedded_blob_code_, and 4 bytes that say how long it is (src/snapshot/embedded of
+ * V8). */
+static bool is_v8_symbol(const struct image_symbol *s, const char *end)
+{
+    size_t len = strlen(s->name), end_len = strlen(end);
+    return s->shndx != SHN_UNDEF && begins_with(s->name, "v8_") && len > end_len &&
+           strcmp(s->name + len - end_len, end) == 0;
+}
+
+static bool find_v8_piece(const struct image *img, uint64_t *lo, uint64_t *hi)
+{
+    const uint8_t *size = NULL;
+    for (size_t i = 0; i < img->symbol_count; i++) {
+        const struct image_symbol *s = &img->symbols[i];
+        if (is_v8_symbol(s, "_embedded_blob_code_"))
+            *lo = s->addr;
+        else if (is_v8_symbol(s, "_embedded_blob_code_size_"))
+            size = image_at(img, s->addr, 4);
+    }
+    uint32_t len = 0;
+    if (size)
+        memcpy(&len, size, 4);
+    *hi = *lo + len;
+    return *lo && len;
+}
+
+/* A stripped file that holds V8 is known by the name of the function that all its interpreted code is entered by. It
+ * stands in two pieces here so that this program is not taken for one. */
+static bool has_v8_names(const struct image *img)
+{
+    static const char entry[] = "InterpreterEntry/Trampoline";
+    char name[sizeof entry];
+    const struct image_section *s = image_section_named(img, ".rodata");
+    if (!s || s->type == SHT_NOBITS)
+        return false;
+    snprintf(name, sizeof name, "%.16s%s", entry, entry + 17);
+    return has_string(img->bytes + s->offset, s->size, name, strlen(name));
+}
+
+void image_find_staying_code(struct image *img)
+{
+    uint64_t lo = 0, hi = 0;
+    if (find_v8_piece(img, &lo, &hi)) {
+        img->stay_lo = lo;
+        img->stay_hi = hi;
+    } else {
+        img->stays_undescribed = has_v8_names(img);
+    }
 }
 
 /* ---- the key ---- */

@@ -421,6 +421,7 @@ static void read_contents(void *ctx)
     image_read_notes(img);
     image_read_markers(img);
     image_find_foreign_runtime(img);
+    image_find_staying_code(img);
 }
 
 static void hash_contents(void *ctx)

@@ -91,6 +91,9 @@ struct image {
     const char *const *functions;        /* likewise: their names, one for each function_bytes of these addresses, in
                                             which the linker's word for it lies too; NULL: not known */
     uint64_t function_bytes;
+    uint64_t stay_lo, stay_hi;   /* code that the file's own run time copies, and knows the place of: V8's built-in
+                                    functions, as their symbols tell; lo == hi: none */
+    bool stays_undescribed;      /* it has such code, and no symbol tells where: it has no unwind description */
     const char *foreign_runtime; /* why the whole file must not be rewritten: "Go", "GHC", ... ; else NULL */
     struct arena *arena;
     struct image_index *index; /* private: what the look-ups below stand on */
@@ -99,8 +102,8 @@ struct image {
 /* Reads PATH. Checks every offset and size it will use; a file that lies is refused. Returns 0, or -1 after one line by
  * diag_error (missing, unreadable, directory, no ELF, another architecture or class, truncated, relocatable, core). */
 int image_open(const char *path, struct image **out);
-/* The same of a copy that the rewriter made, without a key: for that all bytes would be read, and where the original
- * has gigabytes that begin as zeros, a copy has a hole as long. */
+/* The same without a key: for that all bytes would be read, and where an original has gigabytes that begin as zeros, a
+ * copy that the rewriter made has a hole as long. */
 int image_open_copy(const char *path, struct image **out);
 /* The same for bytes that the caller keeps alive (for fuzzing and tests); PATH is only a name. */
 int image_open_bytes(const char *path, const uint8_t *bytes, size_t len, struct image **out);

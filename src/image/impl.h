@@ -66,6 +66,7 @@ void image_walk_notes(struct image *img, const uint8_t *p, uint64_t len, uint64_
 void image_read_markers(struct image *img);
 
 void image_find_foreign_runtime(struct image *img);
+void image_find_staying_code(struct image *img);
 void image_make_key(struct image *img, const char *hash); /* hash: of all bytes, in hex */
 
 /* ---- cursor.c ---- */

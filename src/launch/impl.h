@@ -132,6 +132,9 @@ struct stack_bytes { /* a copy of memory from an address on */
 struct stacks;
 struct stacks *stacks_new(struct launch_program *p, struct spaces *spaces);
 void stacks_free(struct stacks *k);
+/* To be called again and again while a large file's tables are read, which takes longer (node's half a second) than a
+ * processor's ring lasts (31 samples). */
+void stacks_meanwhile(struct stacks *k, void (*meanwhile)(void *ctx), void *ctx);
 /* The node of the frame that f is, which is used up; see struct observed_frame. */
 uint32_t stacks_walk(struct stacks *k, uint32_t pid, struct image_frame *f, const struct stack_bytes *stack);
 uint32_t stacks_single(struct stacks *k, struct observed_place at); /* of whose callers nothing is known */

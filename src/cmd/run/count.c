@@ -2,7 +2,7 @@
  * mtool count: one counted run; exact block and edge counts go to the profile. */
 #include "cmd/run/profile.h"
 
-enum { PROCESSES_SHOWN = 20, COMMAND_SHOWN_BYTES = 100 };
+enum { PROCESSES_SHOWN = 20, LIBRARIES_SHOWN = 8, COMMAND_SHOWN_BYTES = 100 };
 
 static int count(struct profile *p, const struct cmd_args *a)
 {
@@ -56,6 +56,41 @@ static void show_process(struct arena *a, const struct prof_process *p)
               command, is_long ? "..." : "", p->refused ? ": " : "", p->refused ? p->refused : "");
 }
 
+/* Libraries that the program itself loaded; of the loader nobody expects it. */
+static bool is_missed(const struct launch_program *p, const struct prof_refused *f)
+{
+    if (f->function || !f->module || !f->reason)
+        return false;
+    for (size_t i = 0; i < p->module_count; i++)
+        if (strcmp(p->modules[i].path, f->module) == 0)
+            return !p->modules[i].is_exe && !p->modules[i].is_interp && !p->modules[i].other_program;
+    return false;
+}
+
+/* A line for each reason, where it comes first. */
+static void show_missed(const struct profile *p)
+{
+    const struct prof_result *r = p->result;
+    for (size_t i = 0; i < r->refused_count; i++) {
+        struct strbuf names = {0};
+        size_t count = 0;
+        bool is_first = is_missed(p->program, &r->refused[i]);
+        for (size_t k = 0; k < r->refused_count && is_first; k++) {
+            const struct prof_refused *f = &r->refused[k];
+            if (!is_missed(p->program, f) || strcmp(f->reason, r->refused[i].reason) != 0)
+                continue;
+            is_first = k >= i;
+            if (count++ < LIBRARIES_SHOWN)
+                str_printf(&names, "%s%s", names.len ? ", " : "", str_printable(r->arena, file_base_name(f->module)));
+        }
+        if (count > LIBRARIES_SHOWN)
+            str_printf(&names, " and %zu more", count - LIBRARIES_SHOWN);
+        if (is_first)
+            diag_note("not counted: %s: %s", names.data, r->refused[i].reason);
+        str_free(&names);
+    }
+}
+
 int cmd_count(const struct cmd_args *a)
 {
     struct profile p;
@@ -71,6 +106,7 @@ int cmd_count(const struct cmd_args *a)
             show_process(r->arena, &r->process[i]);
         if (r->process_count > PROCESSES_SHOWN)
             diag_note("and %zu more processes", r->process_count - PROCESSES_SHOWN);
+        show_missed(&p);
         diag_note("to see it: mtool dump counts %s", store_path(p.store));
     }
     profile_end(&p);

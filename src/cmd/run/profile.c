@@ -382,7 +382,7 @@ int profile_inputs(struct profile *p, const struct launch_result *counted, const
         if (!m[i].map)
             m[i].counters = NULL;
         if (!m[i].map && !m[i].refused && lm->found_at_run_time && !lm->other_program)
-            m[i].refused = "loaded at run time; the next run will count it";
+            m[i].refused = "loaded at run time; counted from the next run on";
     }
     in->modules = m;
     in->module_count = prog->module_count;

@@ -46,6 +46,15 @@ struct sampler {
     struct map by_place; /* (module + 1) << 48 | vaddr -> count */
 };
 
+static void take_record(void *ctx, const struct perf_event_header *h);
+
+/* What the rings have, to the items. */
+static void collect(void *ctx)
+{
+    struct sampler *f = ctx;
+    perf_rings_drain(f->rings, take_record, f);
+}
+
 /* ---- opening ---- */
 
 static struct perf_event_attr attr_of(enum sampler_purpose purpose, double hertz, bool user_only,
@@ -80,6 +89,8 @@ struct sampler *sampler_open(pid_t pid, struct spaces *spaces, struct threads *t
     struct sampler *f = xmalloc(sizeof *f);
     f->spaces = spaces;
     f->threads = threads;
+    if (threads)
+        stacks_meanwhile(threads_stacks(threads), collect, f);
     for (int user_only = 0; user_only <= 1; user_only++) {
         struct perf_event_attr a = attr_of(purpose, hertz, user_only, threads);
         f->counts.user_only = user_only;
@@ -338,15 +349,16 @@ static void apply(struct sampler *f, const struct item *it)
 }
 
 /* Rings of different processors are read one after the other, so only what happened before the previous reading began
- * is complete. */
+ * is complete. What comes while an item is applied (collect) is for the next time. */
 static void settle(struct sampler *f, uint64_t before_ns)
 {
-    qsort(f->items.data, f->items.len, sizeof *f->items.data, by_time);
-    size_t n = 0;
-    while (n < f->items.len && f->items.data[n].time_ns < before_ns) {
-        apply(f, &f->items.data[n]);
-        free(f->items.data[n].stack);
-        free(f->items.data[n++].path);
+    size_t n = 0, known = f->items.len;
+    qsort(f->items.data, known, sizeof *f->items.data, by_time);
+    while (n < known && f->items.data[n].time_ns < before_ns) {
+        struct item it = f->items.data[n++];
+        apply(f, &it);
+        free(it.stack);
+        free(it.path);
     }
     f->items.len -= n;
     if (f->items.len)
@@ -356,7 +368,7 @@ static void settle(struct sampler *f, uint64_t before_ns)
 void sampler_drain(struct sampler *f, bool is_last)
 {
     uint64_t began_ns = time_now_ns();
-    perf_rings_drain(f->rings, take_record, f);
+    collect(f);
     learn_excluded(f);
     if (f->items.len)
         settle(f, is_last ? UINT64_MAX : f->settled_ns);
@@ -371,6 +383,8 @@ void sampler_close(struct sampler *f)
     if (!f)
         return;
     perf_rings_close(f->rings);
+    if (f->threads)
+        stacks_meanwhile(threads_stacks(f->threads), NULL, NULL);
     for (size_t i = 0; i < f->items.len; i++) {
         free(f->items.data[i].path);
         free(f->items.data[i].stack);

@@ -18,8 +18,10 @@ struct stacks {
     VEC(struct tables) tables; /* [module] */
     VEC(struct observed_frame) nodes;
     struct map by_hash;
-    struct map frame_sizes; /* place and alignment of a frame -> rbp - rsp in it, as seen where both were known */
-    struct map callers;     /* frame_key -> node of the caller, in the last whole chain */
+    struct map frame_sizes;       /* place and alignment of a frame -> rbp - rsp in it, as seen where both were known */
+    struct map callers;           /* frame_key -> node of the caller, in the last whole chain */
+    void (*meanwhile)(void *ctx); /* NULL: nothing; see stacks_meanwhile */
+    void *meanwhile_ctx;
 };
 
 struct stacks *stacks_new(struct launch_program *p, struct spaces *spaces)
@@ -44,7 +46,34 @@ void stacks_free(struct stacks *k)
     free(k);
 }
 
+void stacks_meanwhile(struct stacks *k, void (*meanwhile)(void *ctx), void *ctx)
+{
+    k->meanwhile = meanwhile;
+    k->meanwhile_ctx = ctx;
+}
+
+struct reading {
+    const struct launch_module *module;
+    struct tables *tables;
+};
+
 /* A file that cannot be read only ends the walk. */
+static void read_tables(void *ctx)
+{
+    struct reading *r = ctx;
+    struct tables *t = r->tables;
+    struct strbuf said = {0}, *held = diag_held();
+    diag_hold(&said);
+    if (image_open_copy(r->module->copy ? r->module->copy : r->module->path, &t->img) < 0) {
+        t->img = NULL;
+    } else if (image_unwind_read(t->img, &t->unwind) < 0) {
+        image_close(t->img);
+        t->img = NULL;
+    }
+    diag_hold(held);
+    str_free(&said);
+}
+
 static const struct tables *tables_of(struct stacks *k, uint32_t module)
 {
     while (k->tables.len <= module)
@@ -52,18 +81,12 @@ static const struct tables *tables_of(struct stacks *k, uint32_t module)
     struct tables *t = &k->tables.data[module];
     if (t->is_tried)
         return t;
-    struct strbuf said = {0};
     t->is_tried = true;
-    diag_hold(&said);
-    const struct launch_module *m = &k->p->modules[module];
-    if ((m->copy ? image_open_copy(m->copy, &t->img) : image_open(m->path, &t->img)) < 0) {
-        t->img = NULL;
-    } else if (image_unwind_read(t->img, &t->unwind) < 0) {
-        image_close(t->img);
-        t->img = NULL;
-    }
-    diag_hold(NULL);
-    str_free(&said);
+    struct reading r = {&k->p->modules[module], t};
+    if (k->meanwhile)
+        parallel_meanwhile(read_tables, &r, k->meanwhile, k->meanwhile_ctx);
+    else
+        read_tables(&r);
     return t;
 }
 

@@ -1,9 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Lists that ranges make come together in the order of ranges, whoever makes them and however long they are. */
+ * Lists that ranges make come together in the order of ranges, whoever makes them and however long they are; and what
+ * is done meanwhile is done. */
 #include "base/base.h"
 
+#include <sched.h>
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <stddef.h>
 #include <stdlib.h>
 #include <time.h>
@@ -75,8 +78,38 @@ static void few_and_none(void **state)
         check(n, 4);
 }
 
+struct turns {
+    atomic_uint taken;
+    bool is_done;
+};
+
+/* Waits for the other's third turn. */
+static void wait_for_turns(void *ctx)
+{
+    struct turns *t = ctx;
+    while (atomic_load(&t->taken) < 3)
+        sched_yield();
+    t->is_done = true;
+}
+
+static void take_turn(void *ctx)
+{
+    struct turns *t = ctx;
+    atomic_fetch_add(&t->taken, 1);
+}
+
+static void meanwhile(void **state)
+{
+    (void)state;
+    struct turns t = {.is_done = false};
+    parallel_meanwhile(wait_for_turns, &t, take_turn, &t);
+    assert_true(t.is_done);
+    assert_true(t.taken >= 3);
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(in_order), cmocka_unit_test(few_and_none)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(in_order), cmocka_unit_test(few_and_none),
+                                       cmocka_unit_test(meanwhile)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -110,13 +110,33 @@ static void test_flags(void **state)
     fixture_close(&fx);
 }
 
+/* Code that the program copies: its place is known by symbols, or else all that is not described is left alone. */
+static void test_copied(void **state)
+{
+    (void)state;
+    struct fixture fx;
+    fixture_open(&fx, "copied.so");
+    assert_int_equal(func(&fx, "described")->reason, CFG_REASON_OK);
+    assert_int_equal(func(&fx, "undescribed")->reason, CFG_REASON_OK);
+    assert_int_equal(func(&fx, "first")->reason, CFG_REASON_OWN_CODE);
+    assert_int_equal(func(&fx, "second")->reason, CFG_REASON_OWN_CODE);
+    assert_int_equal(func(&fx, "behind")->reason, CFG_REASON_OK);
+    fixture_close(&fx);
+    fixture_open(&fx, "copied-nameless.so");
+    assert_int_equal(func(&fx, "described")->reason, CFG_REASON_OK);
+    assert_int_equal(func(&fx, "undescribed")->reason, CFG_REASON_OWN_CODE);
+    assert_int_equal(func(&fx, "first")->reason, CFG_REASON_OWN_CODE);
+    assert_int_equal(func(&fx, "behind")->reason, CFG_REASON_OWN_CODE);
+    fixture_close(&fx);
+}
+
 int main(int argc, char **argv)
 {
     if (argc > 1)
         fixture_dir = argv[1];
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_certain),      cmocka_unit_test(test_two_entries), cmocka_unit_test(test_seen),
-        cmocka_unit_test(test_wrongly_seen), cmocka_unit_test(test_flags),
+        cmocka_unit_test(test_wrongly_seen), cmocka_unit_test(test_flags),       cmocka_unit_test(test_copied),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -155,6 +155,29 @@ static void test_linkage_stubs(void **state)
     image_close(img);
 }
 
+/* What the loader begins with is not described, and nothing called it: there a chain is whole. */
+static void test_loaders_start(void **state)
+{
+    (void)state;
+    uint64_t stack[4] = {0x1111, 0x2222, 0, 0}, min = (uintptr_t)stack;
+    struct image *img = open_ok("/lib64/ld-linux-x86-64.so.2");
+    struct image_unwind u;
+    unwind_ok(img, &u);
+    uint64_t behind = img->entry;
+    while (image_unwind_find(&u, behind) == ID_NONE)
+        behind++;
+    assert_in_range(behind - img->entry, 16, 4096);
+    for (uint64_t vaddr = img->entry; vaddr < behind; vaddr++) {
+        struct image_frame f = here_frame(vaddr, min, 0);
+        assert_int_equal(image_unwind_step(img, &u, vaddr, &f, read_self, &min),
+                         vaddr - img->entry < 96 ? IMAGE_STEP_BOTTOM : IMAGE_STEP_LOST);
+    }
+    struct image_frame f = here_frame(img->entry - 1, min, 0);
+    if (image_unwind_find(&u, img->entry - 1) == ID_NONE)
+        assert_int_equal(image_unwind_step(img, &u, img->entry - 1, &f, read_self, &min), IMAGE_STEP_LOST);
+    image_close(img);
+}
+
 static void test_not_known(void **state)
 {
     (void)state;
@@ -171,6 +194,7 @@ static void test_not_known(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_same_as_backtrace), cmocka_unit_test(test_realigned),
-                                       cmocka_unit_test(test_linkage_stubs), cmocka_unit_test(test_not_known)};
+                                       cmocka_unit_test(test_linkage_stubs), cmocka_unit_test(test_loaders_start),
+                                       cmocka_unit_test(test_not_known)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
