@@ -99,6 +99,11 @@ const char *name_plain(struct arena *a, const char *function)
     return plain;
 }
 
+const char *name_warning_text(struct arena *a, const struct prof_warning *w)
+{
+    return w->text ? name_plain(a, w->text) : "?";
+}
+
 /* Length of the name before its arguments: "f(int) const" is 1, "operator()(int)" is 10. */
 static size_t length_without_arguments(const char *s, size_t len)
 {

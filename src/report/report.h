@@ -74,6 +74,8 @@ void report_diff_html(const struct prof_diff *d, const struct report_diff_html_o
 /* Every mangled C++ or Rust name inside `function` as its author wrote it; `function` itself if there is none or
  * no demangler of C++ on this machine. In `a`. */
 const char *name_plain(struct arena *a, const char *function);
+/* What a warning says, with such names; "?" for nothing. In `a`, or the warning's own. */
+const char *name_warning_text(struct arena *a, const struct prof_warning *w);
 
 /* ---- annotate.c ---- */
 

@@ -16,7 +16,7 @@ static void put_warning(struct html_page *p, const struct prof_warning *w)
 {
     const struct prof_warn_about *about = w->id && p->o->explain ? p->o->explain(w->id) : NULL;
     html_puts(p, "<li>");
-    html_text(p, w->text);
+    html_text(p, name_warning_text(p->a, w));
     if (about) {
         html_puts(p, "<details><summary>");
         html_text(p, w->id);

@@ -500,7 +500,7 @@ void report_table(const struct prof_result *r, const struct report_options *o, s
         put_table(r, o, a, out);
     for (size_t i = 0; i < r->warning_count; i++) {
         const struct prof_warning *w = &r->warnings[i];
-        const char *line = arena_printf(a, "warning: %s [%s]", w->text ? w->text : "?", w->id ? w->id : "?");
+        const char *line = arena_printf(a, "warning: %s [%s]", name_warning_text(a, w), w->id ? w->id : "?");
         str_puts(out, i ? "" : "\n");
         cell_put_wrapped(out, cell_safe(a, line), report_width(o), 2);
     }

@@ -115,7 +115,7 @@ static void add_warnings(struct view *v)
              r->warning_count ? "Warnings (mtool help WARNING explains the word in brackets)" : "No warnings");
     for (size_t i = 0; i < r->warning_count; i++)
         view_add_wrapped(v, STYLE_PLAIN, "- ",
-                         arena_printf(v->page_texts, "%s [%s]", r->warnings[i].text ? r->warnings[i].text : "?",
+                         arena_printf(v->page_texts, "%s [%s]", name_warning_text(v->page_texts, &r->warnings[i]),
                                       r->warnings[i].id ? r->warnings[i].id : "?"));
 }
 

@@ -101,6 +101,9 @@ static int heap_of_our_own(void)
     char *before = sbrk(0);
     heap_begin();
     char *end = sbrk(0);
+#ifdef __SANITIZE_ADDRESS__ /* which has another heap */
+    return end != before;
+#endif
     long faults_before = faults();
     char *array = xmalloc(ARRAY);
     if (end - before < HEAP_LEAST || end - before > 2 * HEAP_LEAST)
@@ -127,9 +130,7 @@ static int heap_within_a_limit(void)
 static void test_heap(void **state)
 {
     (void)state;
-#ifndef __SANITIZE_ADDRESS__ /* which has another heap */
     assert_int_equal(in_child(heap_of_our_own), 0);
-#endif
     assert_int_equal(in_child(heap_within_a_limit), 0);
 }
 

@@ -514,6 +514,19 @@ static void test_diff(void **state)
 }
 
 /* Before all else, and nowhere where it passed. */
+static void test_names_in_warnings(void **state)
+{
+    (void)state;
+    static struct prof_warning warning = {"probe-counts-differ", "_ZN1A3getEv was entered 3 times"};
+    struct prof_result *r = fixture_result("typical");
+    r->warnings = &warning;
+    r->warning_count = 1;
+    char *page = page_of(r, NULL);
+    check_has(page, "<li>A::get() was entered 3 times");
+    free(page);
+    prof_result_free(r);
+}
+
 static void test_failed_model(void **state)
 {
     (void)state;
@@ -549,6 +562,7 @@ int main(void)
         cmocka_unit_test(test_well_formed),
         cmocka_unit_test(test_escaped),
         cmocka_unit_test(test_failed_model),
+        cmocka_unit_test(test_names_in_warnings),
         cmocka_unit_test(test_figures),
         cmocka_unit_test(test_data),
         cmocka_unit_test(test_source_stall),

@@ -488,6 +488,25 @@ static void test_name_that_grows(void **state)
     arena_free(a);
 }
 
+/* Names in warnings are as their authors wrote them; a program that reads them gets the file's. */
+static void test_names_in_warnings(void **state)
+{
+    (void)state;
+    static struct prof_warning warnings[] = {{"probe-counts-differ", "_ZN1A3getEv was entered 3 times"}, {NULL, NULL}};
+    struct prof_result *r = fixture_result("typical");
+    struct strbuf out = {0}, json = {0};
+    r->warnings = warnings;
+    r->warning_count = ARRAY_LEN(warnings);
+    report_table(r, &(struct report_options){.columns = 100}, &out);
+    report_json(r, &json);
+    assert_non_null(
+        strstr(out.data, "\nwarning: A::get() was entered 3 times [probe-counts-differ]\nwarning: ? [?]\n"));
+    assert_non_null(strstr(json.data, "\"_ZN1A3getEv was entered 3 times\""));
+    str_free(&out);
+    str_free(&json);
+    prof_result_free(r);
+}
+
 static void test_names(void **state)
 {
     (void)state;
@@ -632,6 +651,7 @@ int main(void)
         cmocka_unit_test(test_safe),
         cmocka_unit_test(test_short),
         cmocka_unit_test(test_names),
+        cmocka_unit_test(test_names_in_warnings),
         cmocka_unit_test(test_name_that_grows),
         cmocka_unit_test(test_figures),
         cmocka_unit_test(test_data_names),
