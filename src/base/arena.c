@@ -57,7 +57,7 @@ static bool is_unlimited(int which)
     return getrlimit(which, &l) == 0 && l.rlim_cur == RLIM_INFINITY;
 }
 
-/* A fault for each 4 KB took a third of the time in which a copy of cc1 is made, and two fifths of `mtool count true`.
+/* Faults for each 4 KB took a quarter of the time in which a copy of cc1 is made, and a third of `mtool count true`.
  * The kernel is asked for larger pages of what is mapped only, so the heap gets its addresses in advance, and keeps
  * them: what is freed is used again, not given back and taken anew. Of another malloc (a sanitizer's), nothing. */
 void heap_begin(void)

@@ -35,7 +35,7 @@ char *arena_printf(struct arena *a, const char *fmt, ...) __attribute__((format(
 void *arena_alloc_sparse(struct arena *a, size_t len_bytes); /* as xmalloc_sparse */
 #define ARENA_SPARSE(a, type, n) ((type *)arena_alloc_sparse((a), sizeof(type) * (size_t)(n)))
 
-void heap_begin(void); /* once, first thing in a program of ours: malloc takes pages of 2 MB, where there are such */
+void heap_begin(void); /* once, when own limits are set: malloc takes pages of 2 MB, where there are such */
 void xmalloc_failed(void) __attribute__((noreturn)); /* one line and status 125: also for libraries that ask */
 void *xmalloc(size_t len_bytes);                     /* zeroed; ends the process when there is no memory */
 void *xmalloc_sparse(size_t len_bytes); /* the same for what gets used here and there: of much it takes only the pages
