@@ -87,7 +87,7 @@ static int write_all(int fd, const uint8_t *p, size_t len)
     return 0;
 }
 
-char *file_write_temporary(const char *path, const void *bytes, size_t len, unsigned mode)
+char *file_write_temporary(const char *path, const void *bytes, size_t len, unsigned mode, bool is_synced)
 {
     struct strbuf tmp = {0};
     str_printf(&tmp, "%s.XXXXXX", path);
@@ -96,7 +96,7 @@ char *file_write_temporary(const char *path, const void *bytes, size_t len, unsi
     if (fd < 0) {
         err = errno;
     } else {
-        if (write_all(fd, bytes, len) < 0 || fchmod(fd, mode) < 0 || fsync(fd) < 0)
+        if (write_all(fd, bytes, len) < 0 || fchmod(fd, mode) < 0 || (is_synced && fsync(fd) < 0))
             err = errno;
         if (close(fd) < 0 && !err)
             err = errno;
@@ -124,7 +124,13 @@ int file_rename_into_place(char *temporary, const char *path)
 
 int file_write_whole(const char *path, const void *bytes, size_t len, unsigned mode)
 {
-    char *temporary = file_write_temporary(path, bytes, len, mode);
+    char *temporary = file_write_temporary(path, bytes, len, mode, true);
+    return temporary ? file_rename_into_place(temporary, path) : -1;
+}
+
+int file_write_kept(const char *path, const void *bytes, size_t len, unsigned mode)
+{
+    char *temporary = file_write_temporary(path, bytes, len, mode, false);
     return temporary ? file_rename_into_place(temporary, path) : -1;
 }
 

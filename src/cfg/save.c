@@ -83,15 +83,41 @@ static void save_func(const struct cfg *c, const struct cfg_func *f, uint64_t be
         save_loop(c, f, &c->loops.data[l], out);
 }
 
+#define FUNCS_SAVED 512   /* at a time by one thread */
+#define BYTES_OF_BLOCK 16 /* with its edges, and its share of all else; hardly ever more */
+
+struct saving {
+    const struct cfg *c;
+    struct strbuf *out;
+};
+
+static void save_range(void *ctx, size_t first, size_t end, struct parallel_list *list)
+{
+    const struct saving *s = ctx;
+    const struct cfg_func *f = s->c->funcs.data;
+    struct strbuf out = {list->data, list->len, list->cap};
+    for (size_t k = first; k < end; k++)
+        save_func(s->c, &f[k], k ? f[k - 1].addr : 0, &out);
+    *list = (struct parallel_list){out.data, out.len, out.cap};
+}
+
+static void take_range(void *ctx, size_t first, size_t end, struct parallel_list *list)
+{
+    const struct saving *s = ctx;
+    (void)first, (void)end;
+    str_put(s->out, list->data, list->len);
+}
+
 int cfg_save(const struct cfg *c, struct strbuf *out)
 {
+    struct saving s = {c, out};
     const uint64_t head[] = {VERSION,      c->bytes_code, c->bytes_funcs, c->funcs.len,       c->blocks.len,
                              c->edges.len, c->tables.len, c->loops.len,   c->loop_members.len};
+    str_reserve(out, BYTES_OF_BLOCK * c->blocks.len); /* at once: from memory that is used no more */
     str_put(out, MAGIC, 8);
     for (size_t k = 0; k < ARRAY_LEN(head); k++)
         put_u(out, head[k]);
-    for (size_t k = 0; k < c->funcs.len; k++)
-        save_func(c, &c->funcs.data[k], k ? c->funcs.data[k - 1].addr : 0, out);
+    parallel_lists(c->funcs.len, FUNCS_SAVED, save_range, take_range, &s);
     for (size_t k = 0; k < c->tables.len; k++) {
         const struct cfg_table *t = &c->tables.data[k];
         put_u(out, t->addr - (k ? c->tables.data[k - 1].addr : 0));

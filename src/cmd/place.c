@@ -20,7 +20,7 @@ static int refuse_existing(const char *command, const char *path, bool force)
  * everywhere, and /proc takes no file. */
 static int check_writable(const char *command, const char *path)
 {
-    char *temporary = file_write_temporary(path, "", 0, 0600);
+    char *temporary = file_write_temporary(path, "", 0, 0600, true);
     if (!temporary)
         return diag_error("%s: cannot write %s: %s; choose another place", command, path, strerror(errno));
     unlink(temporary);

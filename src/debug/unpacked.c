@@ -176,7 +176,7 @@ static void add(struct arena *a, int fd, const char *folder, const char *path)
     (void)file_cache_limit(&limit); /* who runs programs says what is wrong with it */
     char *made = NULL;
     if (bytes && bytes <= limit && file_make_dirs(folder, 0700) == 0 && unpack(elf, &file))
-        made = file_write_temporary(path, file.data, file.len, 0600);
+        made = file_write_temporary(path, file.data, file.len, 0600, true);
     if (made && is_split(made) && truncate(made, 0) < 0) { /* before others can map it */
         unlink(made);
         free(made);

@@ -99,7 +99,7 @@ int rewrite_feedback_write(const struct rewrite_map *m, const struct rewrite_flo
     memcpy(h.hash, hash, HASH_BYTES);
     str_put(&file, &h, sizeof h);
     str_put(&file, body.data, body.len);
-    int rc = file_write_whole(path, file.data, file.len, 0600);
+    int rc = file_write_kept(path, file.data, file.len, 0600);
     str_free(&file);
     str_free(&body);
     return rc;

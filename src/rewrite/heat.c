@@ -73,7 +73,7 @@ int rewrite_heat_write(const char *path, const char *id, const struct rewrite_sa
     memcpy(h.hash, hash, HASH_BYTES);
     str_put(&file, &h, sizeof h);
     str_put(&file, samples, bytes);
-    int rc = file_write_whole(path, file.data, file.len, 0600);
+    int rc = file_write_kept(path, file.data, file.len, 0600);
     str_free(&file);
     return rc;
 }

@@ -84,7 +84,7 @@ static void end_map(void *ctx)
     struct ending *e = ctx;
     struct strbuf bytes;
     rw_map_pack(e->w, e->real, &bytes);
-    e->temporary = file_write_temporary(e->map, bytes.data, bytes.len, 0644);
+    e->temporary = file_write_temporary(e->map, bytes.data, bytes.len, 0644, false);
     e->map_error = e->temporary ? 0 : errno;
     str_free(&bytes);
 }

@@ -86,7 +86,7 @@ static int write_sampled(const struct sampled *s, const char *path)
     memcpy(h.hash, hash, HASH_BYTES);
     str_put(&file, &h, sizeof h);
     str_put(&file, s->at.data, s->at.len * 8);
-    int rc = file_write_whole(path, file.data, file.len, 0600);
+    int rc = file_write_kept(path, file.data, file.len, 0600);
     str_free(&file);
     return rc;
 }

@@ -31,7 +31,7 @@ int record_write(const char *path, struct strbuf *lines)
     char sum[33];
     file_hash_hex(lines->data, lines->len, sum);
     str_printf(lines, "sum %s\n", sum);
-    return file_write_whole(path, lines->data, lines->len, 0600);
+    return file_write_kept(path, lines->data, lines->len, 0600);
 }
 
 static const char *value_of(const char *lines, const char *name)

@@ -99,6 +99,8 @@ static void add_code(struct tables *t)
 
 /* ---- unwind tables ---- */
 
+#define MORE_FRAMES_BYTES (256u << 10) /* of code that stays: for what is taken at once, no more */
+
 struct frames {
     struct strbuf *out;
     uint64_t addr;     /* that the section says it has */
@@ -153,6 +155,7 @@ static void add_unwind(struct tables *t)
     const struct cfg *c = w->cfg;
     struct strbuf out = {0};
     struct frames f = {.out = &out, .addr = w->eh_frame_vaddr};
+    str_reserve(&out, w->eh_frame_bytes + MORE_FRAMES_BYTES);
     if (w->eh_frame_bytes > 4) /* without the word that ends it */
         str_put(&out, w->ro.data + (w->eh_frame_vaddr - w->ro_vaddr), w->eh_frame_bytes - 4);
     for (size_t i = 0; i < c->unwind.fde_count; i++) {
@@ -249,6 +252,7 @@ static void put_symbols(const struct tables *t, struct symbols *out, bool is_loc
 static void add_symbols(struct tables *t)
 {
     struct symbols s = {0};
+    str_reserve(&s.table, 2 * t->w->img->symbol_count * sizeof(Elf64_Sym));
     put_symbol(&s, "", "", (Elf64_Sym){0});
     put_symbols(t, &s, true); /* local symbols must come first */
     uint32_t locals = (uint32_t)s.count, link = (uint32_t)t->headers.len + 1;
@@ -302,6 +306,7 @@ void rw_sections(const struct rw *w, uint64_t tail_offset, struct strbuf *tail, 
     Elf64_Shdr *raw = ARENA_ARRAY(w->arena, Elf64_Shdr, n);
     memcpy(raw, w->img->bytes + eh->e_shoff, n * sizeof *raw);
     t.index_new = ARENA_ARRAY(w->arena, uint32_t, n);
+    str_reserve(tail, w->eh_frame_bytes + MORE_FRAMES_BYTES + 2 * w->img->symbol_count * sizeof(Elf64_Sym));
     add(&t, "", (Elf64_Shdr){0});
     add_originals(&t, raw);
     add_code(&t);

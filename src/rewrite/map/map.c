@@ -159,10 +159,30 @@ static void pack_all(const struct rw *w, struct strbuf *out)
         pack_sites(&p, w->references);
 }
 
+#define COLUMNS_OF_BLOCK 8 /* bytes, hardly ever more */
+
+struct packing {
+    const struct rw *w;
+    struct strbuf map, columns; /* the columns go behind the map's begin */
+};
+
+static void save_cfg(void *ctx)
+{
+    struct packing *p = ctx;
+    cfg_save(p->w->cfg, &p->map);
+}
+
+static void pack_columns(void *ctx)
+{
+    struct packing *p = ctx;
+    str_reserve(&p->columns, COLUMNS_OF_BLOCK * p->w->cfg->blocks.len);
+    pack_all(p->w, &p->columns);
+}
+
 void rw_map_pack(const struct rw *w, const char *real, struct strbuf *out)
 {
     const struct cfg *c = w->cfg;
-    struct strbuf s = {0};
+    struct packing p = {.w = w};
     struct map_header h = {.magic = {'m', 't', 'o', 'o', 'l', 'm', 'a', 'p'},
                            .version = MAP_VERSION,
                            .counters = w->counter_count,
@@ -179,14 +199,15 @@ void rw_map_pack(const struct rw *w, const char *real, struct strbuf *out)
                            .promoted = (uint32_t)w->promoted.len,
                            .vectors = w->vectors};
     memcpy(h.key, w->key, sizeof h.key);
-    str_put(&s, &h, sizeof h);
-    str_put(&s, real, h.path_len);
-    size_t before = s.len;
-    cfg_save(c, &s);
-    h.cfg_len = s.len - before;
-    memcpy(s.data, &h, sizeof h);
-    pack_all(w, &s);
-    *out = s;
+    str_put(&p.map, &h, sizeof h);
+    str_put(&p.map, real, h.path_len);
+    size_t before = p.map.len;
+    parallel_both(save_cfg, pack_columns, &p);
+    h.cfg_len = p.map.len - before;
+    memcpy(p.map.data, &h, sizeof h);
+    str_put(&p.map, p.columns.data, p.columns.len);
+    str_free(&p.columns);
+    *out = p.map;
 }
 
 /* ---- reading ---- */
