@@ -27,6 +27,7 @@ struct perf_rings;
  * attrs in it. A processor that is offline is passed over. NULL with errno if any other event is refused. */
 struct perf_rings *perf_rings_open(const struct perf_event_attr *attrs, size_t count, struct perf_target target,
                                    unsigned pages);
+unsigned perf_rings_pages(const struct perf_rings *r); /* of the smallest */
 /* A record, made contiguous, valid until it returns. Records of one processor come in the order of their writing. */
 typedef void (*perf_take)(void *ctx, const struct perf_event_header *h);
 void perf_rings_drain(struct perf_rings *r, perf_take take, void *ctx); /* all that is there now */

@@ -99,6 +99,14 @@ struct perf_rings *perf_rings_open(const struct perf_event_attr *attrs, size_t c
     return NULL;
 }
 
+unsigned perf_rings_pages(const struct perf_rings *r)
+{
+    uint64_t least = UINT64_MAX;
+    for (size_t i = 0; i < r->rings.len; i++)
+        least = min_u64(least, r->rings.data[i].data_bytes);
+    return (unsigned)(least / PAGE_BYTES);
+}
+
 static void drain(struct perf_rings *f, const struct ring *r, perf_take take, void *ctx)
 {
     uint64_t head = __atomic_load_n(&r->page->data_head, __ATOMIC_ACQUIRE), tail = r->page->data_tail;

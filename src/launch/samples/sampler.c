@@ -11,8 +11,8 @@
 #include "perf/perf.h"
 
 #define PAGE_BYTES 4096u
-#define HERTZ_DEFAULT 997.0 /* 1 kHz, but not in step with the kernel's own tick */
-#define STACK_BYTES 8192
+#define HERTZ_DEFAULT 997.0         /* 1 kHz, but not in step with the kernel's own tick */
+#define RINGS_BYTES_MAX (32u << 20) /* of memory that is held */
 /* ax bx cx dx si di bp sp ip r8 ... r15, in the order of enum perf_event_x86_regs, which is that of the record */
 #define REGS_MASK 0xff01ffu
 enum { REGS = 17, REGS_SP = 7, REGS_IP = 8 };
@@ -57,8 +57,15 @@ static void collect(void *ctx)
 
 /* ---- opening ---- */
 
+/* How much of the stack a sample has, in rings of how many pages. The kernel copies what is there up to the stack's
+ * end, so that of most programs it is little; but room is taken for all of it, and the rings must do for as many
+ * samples. Where the kernel grants less, or processors are many, less of the stack does. */
+static const struct size {
+    uint32_t stack_bytes, pages, least;
+} sizes[] = {{32768, 512, 256}, {8192, PERF_RING_PAGES, 0}};
+
 static struct perf_event_attr attr_of(enum sampler_purpose purpose, double hertz, bool user_only,
-                                      const struct threads *threads)
+                                      const struct threads *threads, const struct size *size)
 {
     struct perf_event_attr a = {.type = PERF_TYPE_SOFTWARE, .size = sizeof a};
     a.config = purpose == SAMPLER_SAMPLES ? PERF_COUNT_SW_TASK_CLOCK : PERF_COUNT_SW_DUMMY;
@@ -70,15 +77,28 @@ static struct perf_event_attr attr_of(enum sampler_purpose purpose, double hertz
     if (threads && threads_want_stacks(threads)) {
         a.sample_type |= PERF_SAMPLE_REGS_USER | PERF_SAMPLE_STACK_USER;
         a.sample_regs_user = REGS_MASK;
-        a.sample_stack_user = STACK_BYTES;
+        a.sample_stack_user = size->stack_bytes;
     }
     a.exclude_hv = 1;
     a.exclude_kernel = user_only;
     a.use_clockid = 1;
     a.clockid = CLOCK_MONOTONIC;
     a.watermark = 1;
-    a.wakeup_watermark = PERF_RING_PAGES * PAGE_BYTES; /* never: the reader comes by the clock */
+    a.wakeup_watermark = size->pages * PAGE_BYTES; /* never: the reader comes by the clock */
     return a;
+}
+
+static bool open_rings(struct sampler *f, pid_t pid, const struct perf_event_attr *a, const struct size *size)
+{
+    long cpus = sysconf(_SC_NPROCESSORS_CONF);
+    if (size->least && (uint64_t)cpus * size->pages * PAGE_BYTES > RINGS_BYTES_MAX)
+        return false;
+    f->rings = perf_rings_open(a, 1, (struct perf_target){&pid, 1}, size->pages);
+    if (f->rings && perf_rings_pages(f->rings) >= size->least)
+        return true;
+    perf_rings_close(f->rings);
+    f->rings = NULL;
+    return false;
 }
 
 struct sampler *sampler_open(pid_t pid, struct spaces *spaces, struct threads *threads, enum sampler_purpose purpose,
@@ -91,14 +111,14 @@ struct sampler *sampler_open(pid_t pid, struct spaces *spaces, struct threads *t
     f->threads = threads;
     if (threads)
         stacks_meanwhile(threads_stacks(threads), collect, f);
-    for (int user_only = 0; user_only <= 1; user_only++) {
-        struct perf_event_attr a = attr_of(purpose, hertz, user_only, threads);
-        f->counts.user_only = user_only;
-        f->counts.period_s = 1e-9 * (double)a.sample_period;
-        f->rings = perf_rings_open(&a, 1, (struct perf_target){&pid, 1}, PERF_RING_PAGES);
-        if (f->rings)
-            return f;
-    }
+    for (int user_only = 0; user_only <= 1; user_only++)
+        for (size_t k = threads && threads_want_stacks(threads) ? 0 : ARRAY_LEN(sizes) - 1; k < ARRAY_LEN(sizes); k++) {
+            struct perf_event_attr a = attr_of(purpose, hertz, user_only, threads, &sizes[k]);
+            f->counts.user_only = user_only;
+            f->counts.period_s = 1e-9 * (double)a.sample_period;
+            if (open_rings(f, pid, &a, &sizes[k]))
+                return f;
+        }
     sampler_close(f);
     return NULL;
 }

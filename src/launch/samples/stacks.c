@@ -5,7 +5,7 @@
 
 #include "launch/impl.h"
 
-enum { DEPTH_MAX = 64, NODES_MAX = 1 << 22, RBP = 6, RSP = 7 };
+enum { DEPTH_MAX = 512, NODES_MAX = 1 << 22, RBP = 6, RSP = 7 };
 
 struct tables { /* of one module */
     bool is_tried;
