@@ -12,7 +12,7 @@
 
 #define PAGE_BYTES 4096u
 #define HERTZ_DEFAULT 997.0         /* 1 kHz, but not in step with the kernel's own tick */
-#define RINGS_BYTES_MAX (32u << 20) /* of memory that is held */
+#define RINGS_BYTES_MAX (64u << 20) /* of memory that is held */
 /* ax bx cx dx si di bp sp ip r8 ... r15, in the order of enum perf_event_x86_regs, which is that of the record */
 #define REGS_MASK 0xff01ffu
 enum { REGS = 17, REGS_SP = 7, REGS_IP = 8 };
@@ -62,7 +62,7 @@ static void collect(void *ctx)
  * samples. Where the kernel grants less, or processors are many, less of the stack does. */
 static const struct size {
     uint32_t stack_bytes, pages, least;
-} sizes[] = {{32768, 512, 256}, {8192, PERF_RING_PAGES, 0}};
+} sizes[] = {{32768, 512, 512}, {32768, 256, 256}, {8192, PERF_RING_PAGES, 0}};
 
 static struct perf_event_attr attr_of(enum sampler_purpose purpose, double hertz, bool user_only,
                                       const struct threads *threads, const struct size *size)
