@@ -7,7 +7,8 @@
  *
  * KEY is the image key, HASH folds the plan, the options, NAME and this very mtool, so that another one never uses what
  * it did not make. An entry appears whole by rename. A stamp (size, inode, change time, a hash of some blocks) that
- * does not match means damage: the entry is made again. */
+ * does not match means damage, as a machine may leave that loses its power, since no disk is waited for: the entry is
+ * made again. */
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
