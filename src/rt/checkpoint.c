@@ -357,11 +357,19 @@ static void on_step(int sig, const void *info, void *context)
     note(g);
 }
 
-/* Once: it cannot be changed by who stands on it. */
-static int make_stack(void)
+/* Once: it cannot be changed by who stands on it. A program that has one is on it here, since the tick's handler is: it
+ * has none from here on, and what follows is below what its own stack has, as in other programs. */
+static int make_stack(void *context)
 {
+    uint64_t *own = (uint64_t *)((char *)context + CONTEXT_STACK);
     if (WINDOWS->has_stack)
         return 1;
+    if (!(own[1] & SS_DISABLE)) {
+        own[0] = own[2] = 0;
+        own[1] = SS_DISABLE;
+        WINDOWS->has_stack = 1;
+        return 1;
+    }
     int64_t stack = sys(SYS_mmap, 0, STACK_BYTES, PROT_RW, MAP_PRIVATE | MAP_ANONYMOUS, (uint64_t)-1, 0);
     uint64_t alternate[3] = {(uint64_t)stack, 0, STACK_BYTES};
     WINDOWS->has_stack = !failed(stack) && !failed(sys(SYS_sigaltstack, (uint64_t)alternate, 0, 0, 0, 0, 0));
@@ -375,7 +383,7 @@ int rt_take_signals(void *context, void (*on_signal)(int sig, const void *info, 
     __asm__("" : "+r"(handler), "+r"(restorer)); /* see sampler.c */
     struct kernel_action action = {handler, SA_SIGINFO | SA_RESTORER | SA_ONSTACK, restorer, ~open};
     struct kernel_action none = {0, 0, 0, 0};
-    int ok = make_stack() && !failed(sys(SYS_rt_sigaction, SIGALRM, (uint64_t)&none, 0, 8, 0, 0));
+    int ok = make_stack(context) && !failed(sys(SYS_rt_sigaction, SIGALRM, (uint64_t)&none, 0, 8, 0, 0));
     for (size_t i = 0; i < sizeof ours; i++) {
         ok = ok && !failed(sys(SYS_rt_sigaction, ours[i], (uint64_t)&action, 0, 8, 0, 0));
         open |= 1ull << (ours[i] - 1);

@@ -68,11 +68,15 @@ static int make_timer(struct windows_state *s)
     return sys(SYS_timer_create, clock, (uint64_t)&event, (uint64_t)&s->timer, 0, 0, 0) == 0 && arm();
 }
 
-/* The child changes its alternate stack, which the kernel refuses on that stack. */
-static int is_on_alternate_stack(void)
+/* Of what was interrupted, a handler of the program: a snapshot's own handlers would overwrite its frames. The tick's
+ * handler itself is on that stack whenever there is one; of one that is too small for more nothing comes, either. */
+static int is_on_alternate_stack(const void *context)
 {
-    uint64_t stack[3] = {0, 0, 0};
-    return failed(sys(SYS_sigaltstack, 0, (uint64_t)stack, 0, 0, 0, 0)) || (stack[1] & SS_ONSTACK);
+    enum { ROOM_BYTES = 3072 }; /* snapshots use some two thousand until they leave it */
+    const uint64_t *stack = (const uint64_t *)((const char *)context + CONTEXT_STACK),
+                   *g = (const uint64_t *)((const char *)context + CONTEXT_GREGS);
+    uint64_t here = (uint64_t)__builtin_frame_address(0) - stack[0];
+    return !(stack[1] & SS_DISABLE) && (g[G_RSP] - stack[0] <= stack[2] || (here <= stack[2] && here < ROOM_BYTES));
 }
 
 /* Its number from 1; 0: none. */
@@ -289,7 +293,8 @@ static void on_host_tick(const struct windows_state *s, void *context)
     int32_t pid = -1;
     if (want == WIRE_WANT_NOTHING)
         return;
-    if (!(g[G_FLAGS] & TRAP_FLAG) && !is_on_alternate_stack() && b->pid_count + PIDS_A_SNAPSHOT <= WIRE_BURST_PIDS)
+    if (!(g[G_FLAGS] & TRAP_FLAG) && !is_on_alternate_stack(context) &&
+        b->pid_count + PIDS_A_SNAPSHOT <= WIRE_BURST_PIDS)
         pid = make_snapshot(b, want, context);
     if (pid)
         __atomic_store_n(&b->snapshot, pid, __ATOMIC_RELEASE);
@@ -334,7 +339,7 @@ static void on_tick(int sig, const void *info, void *context)
         return;
     }
     arm();
-    if ((g[G_FLAGS] & TRAP_FLAG) || is_on_alternate_stack())
+    if ((g[G_FLAGS] & TRAP_FLAG) || is_on_alternate_stack(context))
         return;
     begin_window(s, context);
 }

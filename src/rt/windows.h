@@ -12,6 +12,7 @@
 
 enum { G_RSP = 15, G_RAX = 13, G_RIP = 16, G_FLAGS = 17 }; /* in gregs */
 enum {
+    CONTEXT_STACK = 16, /* the alternate one as it was set: address, flags, bytes */
     CONTEXT_GREGS = 40,
     CONTEXT_VECTORS = 224, /* pointer to the state of the vector registers */
     CONTEXT_MASK = 296,    /* signals blocked */

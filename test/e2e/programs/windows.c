@@ -14,6 +14,7 @@
  *   clocked   does harm where time has passed and it is not the process that it was
  *   undisturbed works and waits by turns, and looks that no wait is interrupted
  *   last      asks for all signals, then has a handler for the last one
+ *   alternate has an alternate stack, no larger than it must be, and handlers that work on it
  *   strict    may make no system calls but the plainest; ends with 7
  * All but the last look that they may run on the same processors in the end. */
 #define _GNU_SOURCE
@@ -107,6 +108,37 @@ static void handlers(void)
         if (getpid() != self)
             _exit(7);
     }
+}
+
+enum { GUARD_BYTES = 4096 };
+
+static void on_alternate(int sig)
+{
+    volatile uint64_t frame[16];
+    for (int k = 0; k < 16; k++)
+        frame[k] = (uint64_t)(k + sig);
+    sink = work(sink, 200000);
+    for (int k = 0; k < 16; k++)
+        wrong += frame[k] != (uint64_t)(k + sig);
+    seen++;
+}
+static void alternate(void)
+{
+    size_t bytes = (size_t)sysconf(_SC_SIGSTKSZ);
+    char *all = malloc(bytes + 2 * GUARD_BYTES);
+    stack_t own = {.ss_sp = all + GUARD_BYTES, .ss_size = bytes}, now;
+    struct sigaction a = {.sa_handler = on_alternate, .sa_flags = SA_ONSTACK};
+    struct itimerval t = {{0, 1000}, {0, 1000}}, none = {{0, 0}, {0, 0}};
+    memset(all, 0x5a, bytes + 2 * GUARD_BYTES);
+    wrong += sigaltstack(&own, NULL) != 0 || sigaction(SIGALRM, &a, NULL) != 0;
+    setitimer(ITIMER_REAL, &t, NULL);
+    for (int k = 0; k < 300; k++)
+        sink = work(sink, 1000000);
+    setitimer(ITIMER_REAL, &none, NULL);
+    wrong += sigaltstack(NULL, &now) != 0 || now.ss_sp != own.ss_sp || now.ss_size != bytes || now.ss_flags;
+    for (int k = 0; k < GUARD_BYTES; k++)
+        wrong += all[k] != 0x5a || all[GUARD_BYTES + bytes + (size_t)k] != 0x5a;
+    wrong += !seen;
 }
 
 static void on_trap(int sig) { seen += (uint64_t)sig; }
@@ -307,11 +339,12 @@ int main(int argc, char **argv)
     static const struct {
         const char *name;
         void (*run)(void);
-    } all[] = {{"flags", flags},     {"jumps", jumps},       {"handlers", handlers},      {"traps", traps},
-               {"blocked", blocked}, {"trapped", trapped},   {"random", random_branches}, {"filled", filled},
-               {"patient", patient}, {"resigned", resigned}, {"shared", shared},          {"childless", childless},
-               {"threads", threads}, {"deaf", deaf},         {"clocked", clocked},        {"undisturbed", undisturbed},
-               {"last", last}};
+    } all[] = {
+        {"flags", flags},         {"jumps", jumps},       {"handlers", handlers},      {"traps", traps},
+        {"blocked", blocked},     {"trapped", trapped},   {"random", random_branches}, {"filled", filled},
+        {"patient", patient},     {"resigned", resigned}, {"shared", shared},          {"childless", childless},
+        {"threads", threads},     {"deaf", deaf},         {"clocked", clocked},        {"undisturbed", undisturbed},
+        {"alternate", alternate}, {"last", last}};
     cpu_set_t before, after;
     if (argc != 3)
         return 2;
