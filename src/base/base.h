@@ -185,7 +185,7 @@ int file_each_line(const char *path, void (*take)(void *ctx, char *line), void *
  * 0, or -1 with errno set; nothing reported. */
 int file_write_whole(const char *path, const void *bytes, size_t len, unsigned mode);
 /* The same of what can be made again and whose reader notices damage (a cache): no disk is waited for, so that a
- * machine that loses its power may leave it empty. gdb with its libraries had 180 waits, of 1 to 33 ms here. */
+ * machine that loses its power may leave it empty. gdb with its libraries had 180 waits, of up to 33 ms. */
 int file_write_kept(const char *path, const void *bytes, size_t len, unsigned mode);
 /* The same of a temporary file: no disk is waited for, and who reads it meanwhile may find a part. */
 int file_write_scratch(const char *path, const void *bytes, size_t len, unsigned mode);
